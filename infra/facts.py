@@ -1,0 +1,128 @@
+"""What must be known at plan time, read from AWS with boto3 in one place and handed on as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from infra.instances import InstanceType
+from infra.settings import Settings
+
+
+@dataclass(frozen=True)
+class Zone:
+    name: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """A subnet of an existing VPC."""
+
+    id: str
+    vpc_id: str
+    zone: str
+    cidr: str
+    free_addresses: int
+    is_public: bool
+    """Its route table has a route to an internet gateway."""
+
+
+@dataclass(frozen=True)
+class Vpc:
+    id: str
+    cidrs: tuple[str, ...]
+    dns_support: bool
+    dns_hostnames: bool
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A capacity reservation (cr-...)."""
+
+    id: str
+    kind: Literal["default", "capacity-block"]
+    state: str
+    instance_type: str
+    zone: str
+    total: int
+    available: int
+    match: Literal["open", "targeted"]
+    placement_group_arn: str | None = None
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """An existing EFS file system."""
+
+    id: str
+    encrypted: bool
+    state: str
+    mount_target_zones: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ExistingPool:
+    """A node group that this stack made before."""
+
+    zone: str
+    min_size: int
+    desired_size: int
+    max_size: int
+
+
+@dataclass(frozen=True)
+class Existing:
+    """What this stack has already: choices made then stay put."""
+
+    cluster_version: str | None = None
+    zones: tuple[str, ...] = ()
+    """Zones of the VPC that this stack made, in the order of their subnets."""
+    pools: Mapping[str, ExistingPool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Caller:
+    account: str
+    arn: str
+    """As STS says it."""
+    principal_arn: str | None
+    """The IAM user or role behind it (assumed roles and SSO resolved, with path); None where it cannot be known."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Plain values. A fact that could not be read is absent and named in `unchecked`, never guessed."""
+
+    region: str
+    partition: str
+    caller: Caller
+    zones: tuple[Zone, ...]
+    """Usable zones of the region, by name."""
+    instance_types: Mapping[str, InstanceType]
+    """The types that the stack names and that exist."""
+    type_names: frozenset[str]
+    """All types of the region; filled only when the stack names an unknown one."""
+    offerings: Mapping[str, frozenset[str]]
+    """Instance type -> names of the zones that offer it."""
+    quotas: Mapping[str, float]
+    """Service quota code (EC2) -> vCPUs."""
+    kubernetes_versions: tuple[str, ...]
+    """Versions that EKS offers for new clusters, oldest first."""
+    addon_versions: Mapping[str, frozenset[str]]
+    """EKS add-on -> its versions for the wanted Kubernetes version."""
+    vpc: Vpc | None = None
+    subnets: Mapping[str, Subnet] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    placement_groups: Mapping[str, str] = field(default_factory=dict)
+    """Existing placement group the stack names -> its strategy."""
+    file_system: FileSystem | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+    """AMI id the stack names -> its architecture."""
+    existing: Existing = Existing()
+    unchecked: tuple[str, ...] = ()
+    """Sentences: what could not be read and why."""
+
+
+def gather(settings: Settings) -> Facts:
+    """Read from AWS what the settings make necessary."""
+    raise NotImplementedError

@@ -1,0 +1,204 @@
+"""What a stack may say: the `gpumpi:` part of `stacks/Pulumi.<stack>.yaml` as frozen models.
+
+Every field carries its meaning and, after "Change:", what a new value does to a live cluster; the README's configuration
+table is checked against these texts. Nothing here asks AWS: rules that need facts live in `infra.validation`.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Model(BaseModel):
+    """Strict, frozen, camelCase in YAML, unknown keys refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+
+
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+"""YAML has lists; a frozen model has tuples."""
+
+
+# --- target ------------------------------------------------------------------------------------------------------------
+
+
+class EndpointAccess(Model):
+    """Who reaches the Kubernetes API. The private endpoint is always on."""
+
+    public: bool | None = Field(
+        None, description="A public endpoint too; by default exactly when `publicCidrs` names somebody. Change: in place."
+    )
+    public_cidrs: Names = Field((), description="The only addresses that reach the public endpoint. Change: in place.")
+    allow_anywhere: bool = Field(
+        False, description="Must be true before `publicCidrs` may contain 0.0.0.0/0. Change: in place."
+    )
+
+    @property
+    def is_public(self) -> bool:
+        return bool(self.public_cidrs) if self.public is None else self.public
+
+
+class SystemPool(Model):
+    """The small CPU node group for CoreDNS, operators and launchers."""
+
+    instance_type: str = Field("m7i.large", description="A type without GPUs. Change: replaces the system nodes, new ones first.")
+    min_size: int = Field(1, description="Least nodes. Change: in place.")
+    desired_size: int = Field(2, description="Nodes at creation and, without the autoscaler, always. Change: in place.")
+    max_size: int = Field(3, description="Most nodes. Change: in place.")
+
+
+class EksTarget(Model):
+    """A new EKS cluster with everything around it."""
+
+    kind: Literal["eks"] = Field(description="What is built. Change: not supported; make another stack.")
+    kubernetes_version: str = Field(
+        "1.35", description="EKS version, in quotes. Change: upgrades the control plane, then the nodes; one minor at a time."
+    )
+    endpoint_access: EndpointAccess = Field(EndpointAccess(), description="Who reaches the Kubernetes API. Change: in place.")
+    admins: Names = Field(
+        (), description="IAM users and roles (ARNs) with cluster-admin, beside the caller of `pulumi up`. Change: in place."
+    )
+    system: SystemPool = Field(SystemPool(), description="The CPU nodes that run the cluster's own pods.")
+    log_retention_days: int = Field(90, description="How long control plane and flow logs are kept, in days. Change: in place.")
+    addon_versions: dict[str, str] = Field(
+        {}, description="EKS add-on versions other than the tested ones, by add-on name. Change: updates the add-on in place."
+    )
+    deletion_protection: bool = Field(
+        False, description="EKS refuses to delete the cluster while true. Change: in place; set false before `pulumi destroy`."
+    )
+
+
+# --- network -----------------------------------------------------------------------------------------------------------
+
+
+class Network(Model):
+    """A new VPC, or (with `vpcId`) one that exists and is only read."""
+
+    cidr: str | None = Field(None, description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: replaces everything.")
+    zones: int | Names | None = Field(
+        None, description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. Change: adding a name is in place; removing one replaces what is in it."
+    )
+    nat_gateways: Literal["none", "one", "perZone"] | None = Field(
+        None, description="Way out for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. Change: in place; running connections break."
+    )
+    interface_endpoints: bool | None = Field(
+        None, description="Private endpoints for every AWS service that nodes call, for closed networks. Change: in place."
+    )
+    vpc_id: str | None = Field(None, description="An existing VPC to use; nothing of it is changed. Change: replaces everything.")
+    subnet_ids: Names = Field(
+        (), description="Private subnets of `vpcId`, in at least two zones. Change: adding is in place; removing replaces what is in it."
+    )
+
+    @property
+    def is_existing(self) -> bool:
+        return self.vpc_id is not None
+
+
+# --- storage -----------------------------------------------------------------------------------------------------------
+
+
+class Efs(Model):
+    """A new EFS file system, or (with `fileSystemId`) one that exists."""
+
+    mount_path: str = Field("/shared", description="Where jobs and nodes see it. Change: in place, for jobs started later.")
+    file_system_id: str | None = Field(None, description="An existing file system, left as it is. Change: replaces the access point.")
+    backup: bool | None = Field(None, description="Daily AWS Backup of the new file system; false by default. Change: in place.")
+    infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
+        None, description="Move files not read for so many days to cheaper storage; never by default. Change: in place."
+    )
+    protect: bool = Field(False, description="Pulumi refuses to delete the file system while true. Change: in place.")
+
+    @property
+    def is_existing(self) -> bool:
+        return self.file_system_id is not None
+
+
+class Storage(Model):
+    """What nodes and jobs share."""
+
+    efs: Efs | Literal["none"] = Field(Efs(), description="The shared file system, or `none`. Change to `none`: deletes it and its data.")
+
+
+# --- pools -------------------------------------------------------------------------------------------------------------
+
+
+class OnDemand(Model):
+    kind: Literal["on-demand"] = "on-demand"
+
+
+class Spot(Model):
+    kind: Literal["spot"]
+
+
+class TargetedOdcr(Model):
+    """An on-demand capacity reservation with targeted matching, or a resource group of them."""
+
+    kind: Literal["targeted-odcr"]
+    reservation_id: str | None = Field(None, description="cr-..., an on-demand capacity reservation.")
+    resource_group_arn: str | None = Field(None, description="ARN of a resource group of reservations.")
+
+
+class CapacityBlock(Model):
+    """A Capacity Block for ML."""
+
+    kind: Literal["capacity-block"]
+    reservation_id: str = Field(description="cr-..., the capacity block's reservation.")
+
+
+Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discriminator="kind")]
+
+
+class Pool(Model):
+    """A managed node group of GPU nodes of one type, in one zone."""
+
+    name: str = Field(description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
+    instance_type: str = Field(description="An EC2 type with NVIDIA GPUs. Change: replaces the pool's nodes.")
+    min_size: int = Field(0, description="Least nodes. Change: in place.")
+    desired_size: int | None = Field(
+        None, description="Nodes at creation (`minSize` by default) and, without the autoscaler, always. Change: in place."
+    )
+    max_size: int = Field(description="Most nodes. Change: in place.")
+    capacity: Capacity = Field(OnDemand(), description="Where instances come from. Change: replaces the pool's nodes.")
+    placement_group: str = Field(
+        "auto", description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, or the name of your own. Change: replaces the pool's nodes."
+    )
+    efa: Literal["auto"] | bool = Field("auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes.")
+    zone: str | None = Field(
+        None, description="The pool's zone; by default one that offers the type, chosen once and then kept. Change: replaces the pool."
+    )
+    ami_id: str | None = Field(None, description="Your AMI instead of EKS's AL2023 NVIDIA one. Change: rolls the pool's nodes.")
+    root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")
+    labels: dict[str, str] = Field({}, description="More Kubernetes labels for the nodes. Change: in place.")
+
+    @property
+    def initial_size(self) -> int:
+        return self.min_size if self.desired_size is None else self.desired_size
+
+
+# --- platform ----------------------------------------------------------------------------------------------------------
+
+
+class Platform(Model):
+    """What runs in the cluster beside the user's jobs."""
+
+    autoscaler: bool = Field(
+        True, description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at creation only. Change: in place."
+    )
+
+
+# --- the stack ---------------------------------------------------------------------------------------------------------
+
+
+class Settings(Model):
+    """All that one stack says under `gpumpi:`, plus `aws:region`."""
+
+    region: str = Field(exclude=True, description="`aws:region`. Change: not supported; make another stack.")
+    stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
+    target: EksTarget = Field(description="What is built.")
+    network: Network = Field(Network(), description="The VPC.")
+    storage: Storage = Field(Storage(), description="Shared storage.")
+    pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field((), description="GPU node pools.")
+    platform: Platform = Field(Platform(), description="What runs in the cluster beside jobs.")
+    cost_center: str | None = Field(None, description="Value of the tag `cost-center` on everything; the stack's name by default. Change: in place.")
+    tags: dict[str, str] = Field({}, description="More tags for everything. Change: in place.")
