@@ -1,0 +1,1 @@
+"""The local cloud: everything the product runs on, on one machine. Nothing under `infra/` knows of it."""

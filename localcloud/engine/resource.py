@@ -1,0 +1,134 @@
+"""A resource type of the provider stand-in: which inputs it takes and how AWS makes, shows, changes and removes it.
+
+One `Resource` per Pulumi token serves both doors, the gRPC provider and the unit tests' mocks. Handlers see plain values only:
+unknowns, secrets, previews and diffs are the business of the doors.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import boto3
+
+Args = dict[str, Any]
+"""Inputs of a resource in Pulumi's camelCase, plain values."""
+State = dict[str, Any]
+"""Outputs of a resource: its inputs as AWS has them, and what AWS computed."""
+
+
+@dataclass(frozen=True)
+class Prop:
+    """One input property, and how the official provider treats it."""
+
+    replace: bool = False
+    """A new value makes a new resource (Terraform: ForceNew)."""
+    unordered: bool = False
+    """A list that is a set: order has no meaning."""
+    json: bool = False
+    """Text compared as a JSON document."""
+    write_only: bool = False
+    """AWS never returns it: the state keeps what was given."""
+    default: Any = None
+    """What the official provider assumes where nothing is given; None: whatever AWS chose."""
+    fields: Mapping[str, "Prop"] | None = None
+    """Properties of the object, or of each object of the list."""
+
+
+@dataclass(frozen=True)
+class AutoName:
+    """The property that Pulumi fills from the resource's logical name plus a random suffix."""
+
+    property: str = "name"
+    max_length: int = 255
+    separator: str = "-"
+    lower: bool = False
+    unless: tuple[str, ...] = ("namePrefix",)
+    """Properties that, when given, keep Pulumi from naming."""
+
+
+@dataclass
+class Aws:
+    """Clients for one account and region, shared by all handlers of a provider instance."""
+
+    region: str
+    endpoint: str | None = None
+    poll_seconds: float = 0.05
+    """First pause between two looks at a status; grows up to 40 times."""
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        """The boto3 client of a service; thread safe, made once."""
+        raise NotImplementedError
+
+    @property
+    def account_id(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def partition(self) -> str:
+        raise NotImplementedError
+
+    def wait(self, what: str, look: Callable[[], Any], *, timeout: float) -> Any:
+        """Call `look` until it returns something other than None; `Failed` in `look` ends the wait with its text."""
+        raise NotImplementedError
+
+
+class Failed(Exception):
+    """AWS took the request but the resource did not come up: the text is what the official provider would say."""
+
+
+class Gone(Exception):
+    """The resource no longer exists."""
+
+
+class Resource(ABC):
+    """One resource type. Instances have no state of their own."""
+
+    token: ClassVar[str]
+    """Pulumi's type token, e.g. `aws:ec2/vpc:Vpc`."""
+    title: ClassVar[str]
+    """The name that errors use, e.g. `EC2 VPC`."""
+    props: ClassVar[Mapping[str, Prop]]
+    """Every input that the handler consumes; any other is refused."""
+    auto_name: ClassVar[AutoName | None] = None
+    recomputed: ClassVar[frozenset[str]] = frozenset()
+    """Outputs that a preview of an update does not know yet."""
+
+    @abstractmethod
+    def create(self, aws: Aws, args: Args) -> str:
+        """Make it and wait until it is usable; return the id. Must be safe to call `read` right after.
+
+        When AWS made something and then failed, raise `Partial` with the id.
+        """
+
+    @abstractmethod
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        """The state as AWS has it now (every input it can return, and the outputs); None when it is gone."""
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        """Bring the changed top-level properties about in place."""
+        raise Failed(f"{self.token}: cannot change {', '.join(sorted(changed))} in place")
+
+    @abstractmethod
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        """Remove it and wait until it is gone. Already gone is fine."""
+
+
+class Partial(Exception):
+    """Created, but not to the end: the engine records the id and the failure."""
+
+    def __init__(self, id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.id = id
+        self.reason = reason
+
+
+RESOURCES: dict[str, Resource] = {}
+"""All handlers by token, filled by `register`."""
+
+
+def register(cls: type[Resource]) -> type[Resource]:
+    """Class decorator: put the handler into `RESOURCES`."""
+    RESOURCES[cls.token] = cls()
+    return cls

@@ -1,0 +1,1 @@
+"""The handlers, one module per AWS service or family. Importing this package fills `localcloud.engine.resource.RESOURCES`."""
