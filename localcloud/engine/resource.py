@@ -4,12 +4,20 @@ One `Resource` per Pulumi token serves both doors, the gRPC provider and the uni
 unknowns, secrets, previews and diffs are the business of the doors.
 """
 
+import os
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
-import boto3
+from localcloud.engine import clients
+
+T = TypeVar("T")
+PAUSE_GROWTH = 1.5
+PAUSE_LIMIT = 40
 
 Args = dict[str, Any]
 """Inputs of a resource in Pulumi's camelCase, plain values."""
@@ -49,29 +57,43 @@ class AutoName:
 
 @dataclass
 class Aws:
-    """Clients for one account and region, shared by all handlers of a provider instance."""
+    """AWS as one provider instance sees it: an account, a region, and the engine run it works for."""
 
     region: str
-    endpoint: str | None = None
+    endpoint: str | None = field(default_factory=lambda: os.environ.get("AWS_ENDPOINT_URL"))
     poll_seconds: float = 0.05
     """First pause between two looks at a status; grows up to 40 times."""
-    _clients: dict[str, Any] = field(default_factory=dict)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """Set when the engine asks to stop: every wait ends."""
 
     def client(self, service: str) -> Any:
         """The boto3 client of a service; thread safe, made once."""
-        raise NotImplementedError
+        return clients.client(service, self.region, self.endpoint)
 
     @property
     def account_id(self) -> str:
-        raise NotImplementedError
+        return self._identity["Account"]
 
     @property
     def partition(self) -> str:
-        raise NotImplementedError
+        return self._identity["Arn"].split(":")[1]
 
-    def wait(self, what: str, look: Callable[[], Any], *, timeout: float) -> Any:
+    @cached_property
+    def _identity(self) -> dict[str, str]:
+        answer: dict[str, str] = self.client("sts").get_caller_identity()
+        return answer
+
+    def wait(self, what: str, look: Callable[[], T | None], *, timeout: float) -> T:
         """Call `look` until it returns something other than None; `Failed` in `look` ends the wait with its text."""
-        raise NotImplementedError
+        deadline = time.monotonic() + timeout
+        pause = self.poll_seconds
+        while (seen := look()) is None:
+            if time.monotonic() >= deadline:
+                raise Failed(f"waiting for {what}: timeout while waiting ({timeout:g} s)")
+            if self.cancelled.wait(pause):
+                raise Failed(f"waiting for {what}: cancelled")
+            pause = min(pause * PAUSE_GROWTH, self.poll_seconds * PAUSE_LIMIT)
+        return seen
 
 
 class Failed(Exception):

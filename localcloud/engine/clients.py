@@ -1,0 +1,104 @@
+"""boto3 clients for the handlers: made once per process, and as patient with a busy AWS as the official provider."""
+
+import os
+import threading
+from typing import Any, NamedTuple
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.loaders import Loader
+
+THROTTLED_ATTEMPTS = 12
+"""The official provider makes 25 and sleeps up to 20 s between them; here the pauses are short, and so is the patience."""
+BROKEN_ATTEMPTS = 4
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 0.8
+
+# The codes that the SDK of the official provider takes for throttling:
+# https://github.com/aws/aws-sdk-go-v2/blob/main/aws/retry/standard.go
+THROTTLES = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
+    }
+)
+BROKEN = frozenset({500, 502, 503, 504})
+
+
+class ClientKey(NamedTuple):
+    """What distinguishes one client from another."""
+
+    service: str
+    region: str
+    endpoint: str | None
+    access_key: str
+    secret_key: str
+    session_token: str | None
+
+
+_clients: dict[ClientKey, Any] = {}
+_lock = threading.Lock()
+_loader = Loader(include_default_search_paths=True)
+
+
+def client(service: str, region: str, endpoint: str | None) -> Any:
+    """The client for the credentials that the environment names now; safe from any thread."""
+    key = ClientKey(
+        service,
+        region,
+        endpoint,
+        os.environ.get("AWS_ACCESS_KEY_ID", ""),
+        os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        os.environ.get("AWS_SESSION_TOKEN") or None,
+    )
+    found = _clients.get(key)
+    if found is None:
+        with _lock:
+            found = _clients.get(key)
+            if found is None:
+                found = _clients[key] = _make(key)
+    return found
+
+
+def _make(key: ClientKey) -> Any:
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader)  # parses the service model once for all regions and users
+    made = boto3.session.Session(botocore_session=session).client(
+        key.service,
+        region_name=key.region,
+        endpoint_url=key.endpoint,
+        aws_access_key_id=key.access_key or None,
+        aws_secret_access_key=key.secret_key or None,
+        aws_session_token=key.session_token,
+        config=Config(
+            retries={"mode": "standard", "total_max_attempts": 1},  # `_pause` retries instead
+            max_pool_connections=64,
+            connect_timeout=10,
+            read_timeout=120,
+        ),
+    )
+    made.meta.events.register_first("needs-retry", _pause)
+    return made
+
+
+def _pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
+    """botocore's hook: seconds until the next try, or None where the answer stands."""
+    if caught_exception is not None or response is None:
+        return None
+    http, parsed = response
+    code = parsed.get("Error", {}).get("Code", "")
+    allowed = THROTTLED_ATTEMPTS if code in THROTTLES else BROKEN_ATTEMPTS if http.status_code in BROKEN else 0
+    return min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST_PAUSE) if attempts < allowed else None
