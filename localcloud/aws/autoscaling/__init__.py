@@ -1,0 +1,5 @@
+"""Auto Scaling where moto falls short of AWS."""
+
+
+def install() -> None:
+    """Register this service's operations."""

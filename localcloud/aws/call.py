@@ -1,0 +1,79 @@
+"""One request to the local AWS, as boto3 would show it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from botocore.parsers import create_parser
+from botocore.session import get_session
+from moto.backends import get_backend
+from moto.core.model import OperationModel, ServiceModel
+from moto.core.request import Request
+
+from localcloud.aws.errors import Refused
+
+Response = tuple[int, dict[str, Any], Any]
+"""Status, headers and body."""
+
+
+@cache
+def _botocore_operation(service: str, name: str) -> Any:
+    return get_session().get_service_model(service).operation_model(name)
+
+
+def parsed_response(service: str, operation: str, response: Response) -> dict[str, Any]:
+    """An HTTP response as boto3 would return it (an error: its `Error` member)."""
+    status, headers, body = response
+    if isinstance(body, str):
+        body = body.encode()
+    model = _botocore_operation(service, operation)
+    parser = create_parser(model.service_model.resolved_protocol)
+    lowered = {str(key).lower(): str(value) for key, value in headers.items()}
+    answer = {"status_code": status, "headers": lowered, "body": body or b"", "context": {}}
+    parsed: dict[str, Any] = parser.parse(answer, model.output_shape)
+    parsed.pop("ResponseMetadata", None)
+    return parsed
+
+
+@dataclass
+class Call:
+    """A request that an operation's handler answers."""
+
+    service: str
+    """boto3's name of the service."""
+    operation: str
+    """boto3's name of the operation, as CreateFileSystem."""
+    region: str
+    account: str
+    access_key: str
+    params: dict[str, Any]
+    """The request's parameters under boto3's names; only those that were given."""
+    request: Request
+    service_model: ServiceModel = field(repr=False)
+    operation_model: OperationModel = field(repr=False)
+    forward: Callable[[], Response] = field(repr=False)
+
+    def moto(self) -> dict[str, Any]:
+        """Let moto answer: its answer under boto3's names. A refusal passes on to the client unless it is caught."""
+        response = self.forward()
+        parsed = parsed_response(self.service, self.operation, response)
+        if response[0] >= 300:
+            error = parsed.get("Error", {})
+            raise Refused(error.get("Code", ""), error.get("Message", ""), response)
+        return parsed
+
+    @property
+    def backend(self) -> Any:
+        """moto's backend of this call's service, account and region."""
+        return self.backend_of(self.service)
+
+    def backend_of(self, service: str, region: str | None = None) -> Any:
+        """moto's backend of another service; a global service (IAM, S3, STS) has one for all regions."""
+        return backend_of(service, self.account, region or self.region)
+
+
+def backend_of(service: str, account: str, region: str) -> Any:
+    """moto's backend of a service in an account and region; a global service has one for all regions."""
+    regions = get_backend(service)[account]  # type: ignore[call-overload]
+    return regions[region] if region in regions else regions["aws"]

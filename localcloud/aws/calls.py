@@ -1,0 +1,50 @@
+"""How many calls of which operation were made, and how long they took."""
+
+import threading
+from dataclasses import dataclass
+
+_READS = ("Describe", "Get", "List", "Head", "BatchGet", "Lookup", "Search", "Select", "Query", "Scan", "Filter", "Simulate")
+
+_lock = threading.Lock()
+
+
+@dataclass
+class Count:
+    calls: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+
+
+_counts: dict[tuple[str, str], Count] = {}
+
+
+def is_read(operation: str) -> bool:
+    """Whether an operation only looks, by its name."""
+    return operation.startswith(_READS)
+
+
+def record(service: str, operation: str, seconds: float, failed: bool) -> None:
+    with _lock:
+        count = _counts.setdefault((service, operation), Count())
+        count.calls += 1
+        count.errors += failed
+        count.seconds += seconds
+
+
+def clear() -> None:
+    with _lock:
+        _counts.clear()
+
+
+def counts() -> dict[tuple[str, str], Count]:
+    with _lock:
+        return {key: Count(count.calls, count.errors, count.seconds) for key, count in sorted(_counts.items())}
+
+
+def writes() -> dict[str, int]:
+    """`service.Operation` -> calls of the operations that change something."""
+    return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if not is_read(name)}
+
+
+def reads() -> dict[str, int]:
+    return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if is_read(name)}

@@ -1,0 +1,51 @@
+"""Makes moto the local AWS."""
+
+import os
+import threading
+import warnings
+
+_lock = threading.Lock()
+_installed = False
+
+
+def install() -> None:
+    """Extend moto in this process, once. Call it before `mock_aws()`, a boto3 client or the server starts."""
+    global _installed
+    with _lock:
+        if _installed:
+            return
+        _installed = True
+        _configure_moto()
+        _install_extensions()
+
+
+def _configure_moto() -> None:
+    """moto reads most settings when it is imported: set both, in case it was."""
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+    os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
+    os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
+    os.environ["MOTO_ENABLE_KEYPAIR_VALIDATION"] = "true"
+    from moto import settings
+
+    settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = True
+    settings.ENABLE_AMI_VALIDATION = True
+    settings.ENABLE_KEYPAIR_VALIDATION = True
+    # Services refuse with more codes than their botocore model lists.
+    warnings.filterwarnings("ignore", message="Exception\\(AwsError\\)", module="moto")
+
+
+def _install_extensions() -> None:
+    from moto.core.base_backend import BackendDict
+
+    from localcloud.aws import autoscaling, ec2, eks, patching, transport
+
+    empty = BackendDict.reset
+
+    def reset() -> None:
+        patching.run_reset_actions()
+        empty()
+
+    BackendDict.reset = staticmethod(reset)  # type: ignore[method-assign]
+    transport.install()
+    for extension in (ec2, autoscaling, eks):
+        extension.install()

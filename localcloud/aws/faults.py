@@ -1,0 +1,107 @@
+"""Calls made to fail, as AWS makes them fail."""
+
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from localcloud.aws import patching
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+
+_numbers = itertools.count(1)
+_lock = threading.Lock()
+_STATUS = {
+    "AccessDenied": 403,
+    "AccessDeniedException": 403,
+    "InternalError": 500,
+    "InternalFailure": 500,
+    "InternalServerError": 500,
+    "RequestLimitExceeded": 503,
+    "ServiceUnavailable": 503,
+    "SlowDown": 503,
+    "Unavailable": 503,
+}
+
+
+@dataclass
+class Fault:
+    """Make `service`.`operation` fail `times` times with an error code, then let it pass again."""
+
+    service: str
+    operation: str
+    """May have wildcards: `Create*`."""
+    code: str
+    message: str = "Failed on request of the local cloud's user."
+    times: int = 1
+    match: Mapping[str, Any] = field(default_factory=dict)
+    """Only these calls: parameter path (`nodegroupName`, `resourcesVpcConfig.subnetIds.0`) to value (wildcards allowed)."""
+    after: int = 0
+    """Let that many matching calls pass first."""
+    status: int | None = None
+    """HTTP status; None takes what AWS uses for the code."""
+    id: int = field(default_factory=lambda: next(_numbers))
+
+
+_faults: list[Fault] = []
+
+
+def add(fault: Fault) -> Fault:
+    with _lock:
+        _faults.append(fault)
+    return fault
+
+
+@patching.on_reset
+def clear() -> None:
+    with _lock:
+        _faults.clear()
+
+
+def pending() -> list[Fault]:
+    """Faults that have not happened as often as asked."""
+    with _lock:
+        return list(_faults)
+
+
+def check(call: Call) -> None:
+    """Raise the error of the first fault that is meant for this call."""
+    with _lock:
+        fault = next((fault for fault in _faults if _is_meant(fault, call)), None)
+        if fault is None:
+            return
+        if fault.after > 0:
+            fault.after -= 1
+            return
+        fault.times -= 1
+        if fault.times <= 0:
+            _faults.remove(fault)
+    raise AwsError(fault.code, fault.message, status=fault.status or _STATUS.get(fault.code))
+
+
+def _is_meant(fault: Fault, call: Call) -> bool:
+    return (
+        fault.service == call.service
+        and fnmatchcase(call.operation, fault.operation)
+        and all(_equal(_value_at(call.params, path), wanted) for path, wanted in fault.match.items())
+    )
+
+
+def _value_at(params: Any, path: str) -> Any:
+    value = params
+    for step in path.split("."):
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+        elif isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            return None
+    return value
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) and isinstance(value, str):
+        return fnmatchcase(value, wanted)
+    return bool(value == wanted)

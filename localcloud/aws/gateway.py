@@ -1,0 +1,159 @@
+"""The way of every request, in-process and in the server: recognised, failed if asked, answered by an extension or moto."""
+
+import logging
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from moto.core.model import OperationModel, ServiceModel
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import Request, determine_request_protocol
+from moto.core.responses import BaseResponse
+from moto.core.routing import get_service_router
+from moto.core.serialize import SerializationContext, get_serializer_class
+from moto.core.utils import get_service_model, service_name_from_moto_package_name
+from moto.iam.models import get_account_id_from
+from werkzeug.exceptions import HTTPException
+
+from localcloud.aws import calls, durations, faults, patching
+from localcloud.aws.call import Call, Response
+from localcloud.aws.errors import AwsError, Refused
+
+log = logging.getLogger(__name__)
+
+LOCK = threading.RLock()
+"""Held while a request changes or reads state: moto's backends are not safe for threads, and gain nothing from them (one GIL)."""
+
+NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
+"""What a transport answers where moto has no handler for a URL."""
+
+_CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P<service>[^/]+)/")
+
+
+@cache
+def boto_name(moto_name: str) -> str:
+    """boto3's name of a service, from moto's ("servicequotas" -> "service-quotas")."""
+    return {"awslambda": "lambda"}.get(moto_name) or service_name_from_moto_package_name(moto_name)
+
+
+@cache
+def _service_model(service: str) -> ServiceModel:
+    return get_service_model(service)
+
+
+@cache
+def _router(service: str) -> Any:
+    return get_service_router(service)
+
+
+def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
+    """Answer a request; `forward` lets moto answer it."""
+    started = time.perf_counter()
+    durations.taken()
+    with LOCK:
+        durations.settle()
+        call = recognise(moto_service, request, forward)
+        response = forward() if call is None else _answer(call)
+    pause = durations.taken()
+    if pause:
+        time.sleep(pause)
+    if call is not None:
+        calls.record(call.service, call.operation, time.perf_counter() - started, response[0] >= 400)
+    return response
+
+
+def recognise(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
+    """What is called, with which parameters, by botocore's model; None for what no model describes."""
+    service = boto_name(moto_service)
+    try:
+        model = _service_model(service)
+        operation, path_params = _router(service).match(request)
+        params = _parameters(model, operation, request, path_params)
+    except Exception as error:  # no such model, no such operation, or not to be parsed: moto decides
+        log.debug("%s %s is not recognised: %r", request.method, request.raw_url, error)
+        return None
+    credential = _CREDENTIAL.search(request.headers.get("Authorization", ""))
+    region = credential["region"] if credential else BaseResponse().get_region_from_url(request, request.raw_url)
+    key = credential["key"] if credential else request.values.get("AWSAccessKeyId", "")
+    return Call(
+        service=service,
+        operation=str(operation.name),
+        region=region,
+        account=_account_of(key),
+        access_key=key,
+        params=params,
+        request=request,
+        service_model=model,
+        operation_model=operation,
+        forward=lambda: _moto_answer(service, str(operation.name), forward),
+    )
+
+
+def _account_of(access_key: str) -> str:
+    return str(get_account_id_from(access_key))
+
+
+def _parameters(model: ServiceModel, operation: OperationModel, request: Request, path_params: dict[str, Any]) -> dict[str, Any]:
+    protocol = determine_request_protocol(model, request.content_type)
+    parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
+    parsed: dict[str, Any] = parser.parse(
+        {
+            "method": request.method,
+            "values": request.values,
+            "headers": request.headers,
+            "body": request.data,
+            "url_path": request.path,
+            "url_params": path_params,
+        }
+    )
+    return parsed
+
+
+def _answer(call: Call) -> Response:
+    try:
+        faults.check(call)
+        handler = patching.handler_of(call.service, call.operation)
+        if handler is None:
+            return call.forward()
+        result = handler(call)
+        return _serialized(call, result if result is not None else {})
+    except Refused as refused:
+        return refused.response
+    except AwsError as error:
+        return _serialized(call, error, error.status)
+    except HTTPException as error:  # moto's older exceptions carry their own body
+        return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
+    except Exception as error:
+        if _is_moto_exception(error):
+            return _serialized(call, error)
+        log.exception("%s.%s failed", call.service, call.operation)
+        return _serialized(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
+
+
+def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:
+    """moto's answer; what it has not implemented becomes an error that no SDK retries."""
+    missing = AwsError("NotImplementedInLocalCloud", f"The local cloud has no {service}.{operation}.", status=400)
+    try:
+        response = forward()
+    except NotImplementedError as error:
+        raise AwsError(missing.code, f"{missing.message} {error}".strip(), status=400) from error
+    if response == NO_SUCH_URL:
+        raise missing
+    return response
+
+
+def _is_moto_exception(error: Exception) -> bool:
+    return type(error).__module__.startswith("moto.") and hasattr(error, "code")
+
+
+def _serialized(call: Call, result: object, status: int | None = None) -> Response:
+    protocol = determine_request_protocol(call.service_model, call.request.content_type)
+    request_id = str(uuid.uuid4())
+    serializer = get_serializer_class(call.service, protocol)(call.operation_model, SerializationContext(request_id))
+    serialized = serializer.serialize(result)
+    headers = {"x-amzn-requestid": request_id, **serialized["headers"]}
+    return status or int(serialized["status_code"]), headers, serialized["body"]

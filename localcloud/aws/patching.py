@@ -1,0 +1,68 @@
+"""How an extension adds or replaces an operation of moto.
+
+    @operation("efs", "UpdateFileSystem")
+    def update_file_system(call: Call) -> dict[str, Any]:
+        file_system = call.backend.describe_file_system(call.params["FileSystemId"])
+        ...
+        return {"FileSystemId": ..., ...}
+
+Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). Requests are recognised by botocore's model
+before moto's URL patterns see them, so an operation that moto lacks needs no URL. `call.params` is the request and the returned
+dict the answer, both as boto3 shows them (None: an empty answer). Refuse with `raise AwsError(code, message)`; exceptions of
+moto's backends are answered as moto does. To amend what moto does, call `call.moto()`: moto's answer as a dict.
+
+State belongs on moto's backend objects (`state_of(call.backend, Placement)`): then a reset drops it and the inventory sees it.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from localcloud.aws.call import Call
+
+Handler = Callable[[Call], dict[str, Any] | None]
+State = TypeVar("State")
+
+_operations: dict[tuple[str, str], Handler] = {}
+_reset_actions: list[Callable[[], None]] = []
+
+
+def operation(service: str, name: str) -> Callable[[Handler], Handler]:
+    """Let the decorated function answer an operation. Two extensions of one operation are a mistake."""
+
+    def register(handler: Handler) -> Handler:
+        known = _operations.get((service, name))
+        if known is not None and known.__qualname__ != handler.__qualname__:
+            raise ValueError(f"{service}.{name} is extended twice: {known.__qualname__} and {handler.__qualname__}")
+        _operations[(service, name)] = handler
+        return handler
+
+    return register
+
+
+def handler_of(service: str, name: str) -> Handler | None:
+    return _operations.get((service, name))
+
+
+def extended_operations() -> list[tuple[str, str]]:
+    """What is added to or replaced in moto, as (service, operation)."""
+    return sorted(_operations)
+
+
+def state_of(backend: Any, kind: type[State]) -> State:
+    """The extension's own state on one of moto's backends (one account and region), made on first use."""
+    attribute = f"local_cloud_{kind.__module__.rsplit('.', 1)[-1]}_{kind.__name__}"
+    if attribute not in vars(backend):
+        setattr(backend, attribute, kind())
+    state: State = getattr(backend, attribute)
+    return state
+
+
+def on_reset(action: Callable[[], None]) -> Callable[[], None]:
+    """Call it whenever the account is emptied (`mock_aws` starting or ending, a reset of the server)."""
+    _reset_actions.append(action)
+    return action
+
+
+def run_reset_actions() -> None:
+    for action in _reset_actions:
+        action()

@@ -1,0 +1,75 @@
+"""Requests to moto's handlers: in-process by full URL, in the server by path. Both by moto's own tables, in their order."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from botocore.awsrequest import AWSPreparedRequest
+from moto.backend_index import backend_url_patterns
+from moto.backends import get_backend
+from moto.core.base_backend import BackendDict
+from moto.core.botocore_stubber import BotocoreStubber
+from moto.core.request import Request, normalize_request
+from moto.core.utils import get_equivalent_url_in_aws_domain
+from werkzeug.exceptions import HTTPException
+
+from localcloud.aws import gateway
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import Response
+
+_Handler = Callable[[Any, str, Any], Response]
+
+
+def _backend(service: str) -> Any:
+    """Any backend of the service: it is only asked for its URLs."""
+    backends = get_backend(service)  # type: ignore[call-overload]
+    if not isinstance(backends, BackendDict):
+        return backends["global"]
+    account = backends[ACCOUNT]
+    return account["us-east-1"] if "us-east-1" in account else account["aws"]
+
+
+@cache
+def _by_url(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
+    return [(re.compile(pattern), handler) for pattern, handler in _backend(service).urls.items()]
+
+
+@cache
+def _by_path(service: str) -> list[tuple[re.Pattern[str], _Handler]]:
+    paths = _backend(service).url_paths.items()
+    return [(re.compile(pattern), handler) for pattern, handler in paths]
+
+
+def forward_by_url(service: str, request: Request, url: str) -> Response:
+    return _forward(_by_url(service), request, url)
+
+
+def forward_by_path(service: str, request: Request) -> Response:
+    return _forward(_by_path(service), request, request.raw_path)
+
+
+def _forward(table: list[tuple[re.Pattern[str], _Handler]], request: Request, subject: str) -> Response:
+    for pattern, handler in table:
+        if pattern.match(subject):
+            try:
+                return handler(request, request.raw_url, request.headers)
+            except HTTPException as error:
+                return int(error.code or 400), dict(error.get_headers()), error.get_body()
+    return gateway.NO_SUCH_URL
+
+
+def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Response | None:
+    """In place of moto's: a request of a botocore client in this process."""
+    parsed, _host = get_equivalent_url_in_aws_domain(request.url)
+    url = f"{parsed.scheme}://{parsed.netloc}{parsed.path}"
+    for service, pattern in backend_url_patterns:
+        if pattern.match(url):
+            normalized = normalize_request(request)
+            return gateway.handle(service, normalized, lambda: forward_by_url(service, normalized, url))  # noqa: B023
+    return gateway.NO_SUCH_URL if re.match(r"https?://.+\.amazonaws.com/.*", url) else None
+
+
+def install() -> None:
+    """Let in-process clients (`mock_aws`) pass through the gateway."""
+    BotocoreStubber.process_request = _process_request  # type: ignore[method-assign, assignment]
