@@ -1,0 +1,92 @@
+"""The Pulumi engine's event log, followed while it is written: which resource took how long, what changed, what failed."""
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LOOK_EVERY_SECONDS = 0.01
+"""The log's own time stamps are whole seconds; the time of arrival is finer."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One resource operation of a run; times in seconds since the run began."""
+
+    urn: str
+    operation: str
+    began: float
+    ended: float
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.began
+
+    @property
+    def type(self) -> str:
+        return self.urn.split("::")[2].split("$")[-1]
+
+    @property
+    def name(self) -> str:
+        return self.urn.split("::")[-1]
+
+
+@dataclass
+class EventLog:
+    """What the events of one run say, filled as they come."""
+
+    file: Path
+    changes: dict[str, int] = field(default_factory=dict)
+    """Operation -> number of resources."""
+    steps: list[Step] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """Error messages, as the user sees them."""
+    _began: dict[tuple[str, str], float] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.file.unlink(missing_ok=True)
+        self._start = time.monotonic()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """The engine has ended: read the rest and stop."""
+        self._ended.set()
+        self._thread.join()
+        self.file.unlink(missing_ok=True)
+
+    def _follow(self) -> None:
+        while not self.file.exists():
+            if self._ended.wait(LOOK_EVERY_SECONDS):
+                return
+        with self.file.open() as log:
+            part = ""
+            while True:
+                ended = self._ended.is_set()
+                line = log.readline()
+                if line.endswith("\n"):
+                    self._take(json.loads(part + line))
+                    part = ""
+                elif ended:
+                    return
+                else:
+                    part += line
+                    self._ended.wait(LOOK_EVERY_SECONDS)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        now = time.monotonic() - self._start
+        if "summaryEvent" in event:
+            counts = event["summaryEvent"].get("resourceChanges") or {}
+            self.changes = {operation: count for operation, count in counts.items() if count}
+        elif "resourcePreEvent" in event:
+            metadata = event["resourcePreEvent"]["metadata"]
+            self._began[metadata["urn"], metadata["op"]] = now
+        elif "resOutputsEvent" in event:
+            metadata = event["resOutputsEvent"]["metadata"]
+            began = self._began.get((metadata["urn"], metadata["op"]), now)
+            self.steps.append(Step(metadata["urn"], metadata["op"], began, now))
+        elif "diagnosticEvent" in event and event["diagnosticEvent"].get("severity") == "error":
+            self.errors.append(event["diagnosticEvent"]["message"].strip())

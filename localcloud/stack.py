@@ -1,0 +1,171 @@
+"""A stack on a local cloud, driven by plain `pulumi` on copies of the stack file: the user's files stay untouched.
+
+Pulumi writes into stack files (the passphrase provider's salt, `pulumi config set`); the copies lie in a project folder of
+the instance whose Pulumi.yaml has the repository's program as `main`.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import yaml
+
+from localcloud.engine_events import EventLog, Step
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+
+Verb = Literal["preview", "up", "refresh", "destroy"]
+PROJECT = "gpumpi"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one `pulumi` command went."""
+
+    verb: Verb
+    exit_code: int
+    seconds: float
+    changes: dict[str, int]
+    """Operation -> how many resources: create, update, replace, delete, same."""
+    steps: tuple[Step, ...] = ()
+    errors: tuple[str, ...] = ()
+    """The engine's error messages, as the user sees them."""
+    output: str = field(default="", repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Without what stayed the same."""
+        return {operation: count for operation, count in self.changes.items() if operation != "same"}
+
+
+class StackFileMissing(Exception):
+    """There is no stack file of that name."""
+
+
+class LocalStack:
+    """A stack of a local cloud: its copy of the stack file and the commands on it."""
+
+    def __init__(self, cloud: LocalCloud, name: str, source: Path | None = None) -> None:
+        """`source`: the folder with Pulumi.<name>.yaml; the repository's stacks/ by default."""
+        self.cloud = cloud
+        self.name = name
+        self.source = (source or ROOT / "stacks") / f"Pulumi.{name}.yaml"
+        self.project = cloud.folder / "project"
+        self.config_file = self.project / f"Pulumi.{name}.yaml"
+
+    def prepare(self) -> None:
+        """Copy the stack file as it is now and make the stack in the local backend if it is not there."""
+        if not self.source.exists():
+            raise StackFileMissing(f"there is no {self.source.name} in {self.source.parent}{_names_hint(self.source.parent)}")
+        self.project.mkdir(parents=True, exist_ok=True)
+        self._write_project_file()
+        salt = _salt_line(self.config_file)
+        text = self.source.read_text()
+        self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
+        self._pulumi("stack", "select", "--create", "--stack", self.name)
+
+    def set_config(self, path: str, value: str) -> None:
+        """`pulumi config set --path` on the copy, e.g. `gpumpi:pools[0].maxSize`."""
+        self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
+
+    def exists(self) -> bool:
+        return (self.cloud.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{self.name}.json").exists()
+
+    def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
+        options = ("--show-secrets",) if secrets else ()
+        text = self._pulumi("stack", "output", "--json", "--stack", self.name, *options)
+        outputs: dict[str, Any] = json.loads(text)
+        return outputs
+
+    def export(self) -> dict[str, Any]:
+        """The stack's state."""
+        state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
+        return state
+
+    def remove(self) -> None:
+        """Forget an empty stack."""
+        self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
+
+    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False) -> Run:
+        """Run one verb to its end; `stream` gets the engine's output as it comes."""
+        started = time.monotonic()
+        with self.started(verb, *extra, colour=colour) as (process, events):
+            assert process.stdout is not None
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if stream is not None:
+                    stream.write(line)
+                    stream.flush()
+        seconds = time.monotonic() - started
+        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), "".join(lines))
+
+    @contextmanager
+    def started(self, verb: Verb, *extra: str, colour: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+        """The running engine and its events, for those who want to interrupt it."""
+        events = EventLog(self.project / f"{self.name}.{verb}.events.json")
+        yes = () if verb == "preview" else ("--yes", "--skip-preview")
+        colours = ("--color", "always" if colour else "never")
+        try:
+            with subprocess.Popen(
+                ["pulumi", verb, "--stack", self.name, "--non-interactive", "--event-log", str(events.file), *yes, *colours, *extra],
+                cwd=self.project,
+                # The event log is one of the engine's own debugging aids.
+                env=self.cloud.process_environment() | {"PULUMI_DEBUG_COMMANDS": "true"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process:
+                yield process, events
+        finally:
+            events.close()
+
+    def _pulumi(self, *arguments: str) -> str:
+        result = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=self.project,
+            env=self.cloud.process_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode:
+            raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
+        return result.stdout
+
+    def _write_project_file(self) -> None:
+        project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+        # The interpreter that runs this, so that the official language host, where there is one, takes the same packages.
+        project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
+        project["main"] = str(ROOT)
+        project["stackConfigDir"] = "."
+        (self.project / "Pulumi.yaml").write_text(yaml.safe_dump(project, sort_keys=False))
+
+
+class PulumiError(Exception):
+    """A `pulumi` command failed; the text is its own."""
+
+
+def _salt_line(config_file: Path) -> str:
+    """The line that Pulumi wrote into the copy before, so that secrets stay readable when the file is copied again."""
+    if not config_file.exists():
+        return ""
+    lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]
+    return f"\n{lines[0]}\n" if lines else ""
+
+
+def _names_hint(folder: Path) -> str:
+    names = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in folder.glob("Pulumi.*.yaml"))
+    return f"; there are: {', '.join(names)}" if names else ""
