@@ -4,10 +4,20 @@ Every field carries its meaning and, after "Change:", what a new value does to a
 table is checked against these texts. Nothing here asks AWS: rules that need facts live in `infra.validation`.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from infra.problems import SettingsError
+from infra.shape import understand
+
+SERVICE_CIDR = "172.20.0.0/16"
+"""Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
+
+SYSTEM_POOL = "system"
+"""Name of the CPU pool."""
 
 
 class Model(BaseModel):
@@ -47,19 +57,29 @@ class SystemPool(Model):
     desired_size: int = Field(2, description="Nodes at creation and, without the autoscaler, always. Change: in place.")
     max_size: int = Field(3, description="Most nodes. Change: in place.")
 
+    @property
+    def name(self) -> str:
+        return SYSTEM_POOL
+
+    @property
+    def initial_size(self) -> int:
+        return self.desired_size
+
 
 class EksTarget(Model):
     """A new EKS cluster with everything around it."""
 
-    kind: Literal["eks"] = Field(description="What is built. Change: not supported; make another stack.")
+    kind: Literal["eks"] = Field(examples=["eks"], description="What is built. Change: not supported; make another stack.")
     kubernetes_version: str = Field(
-        "1.35", description="EKS version, in quotes. Change: upgrades the control plane, then the nodes; one minor at a time."
+        "1.35",
+        examples=["1.35"],
+        description="EKS version, in quotes. Change: upgrades the control plane, then the nodes; one minor at a time.",
     )
     endpoint_access: EndpointAccess = Field(EndpointAccess(), description="Who reaches the Kubernetes API. Change: in place.")
     admins: Names = Field(
         (), description="IAM users and roles (ARNs) with cluster-admin, beside the caller of `pulumi up`. Change: in place."
     )
-    system: SystemPool = Field(SystemPool(), description="The CPU nodes that run the cluster's own pods.")
+    system: SystemPool = Field(SystemPool(), description="The CPU nodes that run the cluster's own pods. Change: see its fields.")
     log_retention_days: int = Field(90, description="How long control plane and flow logs are kept, in days. Change: in place.")
     addon_versions: dict[str, str] = Field(
         {}, description="EKS add-on versions other than the tested ones, by add-on name. Change: updates the add-on in place."
@@ -75,24 +95,55 @@ class EksTarget(Model):
 class Network(Model):
     """A new VPC, or (with `vpcId`) one that exists and is only read."""
 
-    cidr: str | None = Field(None, description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: replaces everything.")
+    cidr: str | None = Field(
+        None, description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: replaces everything."
+    )
     zones: int | Names | None = Field(
-        None, description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. Change: adding a name is in place; removing one replaces what is in it."
+        None,
+        description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. "
+        "Change: adding a zone is in place; removing one replaces what is in it.",
     )
     nat_gateways: Literal["none", "one", "perZone"] | None = Field(
-        None, description="Way out for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. Change: in place; running connections break."
+        None,
+        description="Way out for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. "
+        "Change: in place; running connections break.",
     )
     interface_endpoints: bool | None = Field(
         None, description="Private endpoints for every AWS service that nodes call, for closed networks. Change: in place."
     )
     vpc_id: str | None = Field(None, description="An existing VPC to use; nothing of it is changed. Change: replaces everything.")
     subnet_ids: Names = Field(
-        (), description="Private subnets of `vpcId`, in at least two zones. Change: adding is in place; removing replaces what is in it."
+        (),
+        description="Private subnets of `vpcId`, in at least two zones. "
+        "Change: adding is in place; removing replaces what is in it.",
     )
 
     @property
     def is_existing(self) -> bool:
         return self.vpc_id is not None
+
+    @property
+    def new_cidr(self) -> str:
+        """Addresses of the VPC that this stack makes."""
+        return self.cidr or "10.0.0.0/16"
+
+    @property
+    def zone_names(self) -> tuple[str, ...]:
+        """The zones by name; empty where only their number is asked for."""
+        return self.zones if isinstance(self.zones, tuple) else ()
+
+    @property
+    def zone_count(self) -> int | None:
+        """The number of zones asked for; None where it follows from the region."""
+        return self.zones if isinstance(self.zones, int) else (len(self.zones) if self.zones else None)
+
+    @property
+    def nat(self) -> Literal["none", "one", "perZone"]:
+        return self.nat_gateways or ("none" if self.is_existing else "one")
+
+    @property
+    def has_interface_endpoints(self) -> bool:
+        return bool(self.interface_endpoints)
 
 
 # --- storage -----------------------------------------------------------------------------------------------------------
@@ -119,15 +170,23 @@ class Storage(Model):
 
     efs: Efs | Literal["none"] = Field(Efs(), description="The shared file system, or `none`. Change to `none`: deletes it and its data.")
 
+    @property
+    def existing_file_system_id(self) -> str | None:
+        return None if self.efs == "none" else self.efs.file_system_id
+
 
 # --- pools -------------------------------------------------------------------------------------------------------------
 
 
 class OnDemand(Model):
+    """Instances as they come."""
+
     kind: Literal["on-demand"] = "on-demand"
 
 
 class Spot(Model):
+    """Spare instances that AWS may take back."""
+
     kind: Literal["spot"]
 
 
@@ -135,15 +194,21 @@ class TargetedOdcr(Model):
     """An on-demand capacity reservation with targeted matching, or a resource group of them."""
 
     kind: Literal["targeted-odcr"]
-    reservation_id: str | None = Field(None, description="cr-..., an on-demand capacity reservation.")
-    resource_group_arn: str | None = Field(None, description="ARN of a resource group of reservations.")
+    reservation_id: str | None = Field(
+        None, description="cr-..., an on-demand capacity reservation. Change: rolls the pool's nodes."
+    )
+    resource_group_arn: str | None = Field(
+        None, description="ARN of a resource group of reservations. Change: rolls the pool's nodes."
+    )
 
 
 class CapacityBlock(Model):
     """A Capacity Block for ML."""
 
     kind: Literal["capacity-block"]
-    reservation_id: str = Field(description="cr-..., the capacity block's reservation.")
+    reservation_id: str = Field(
+        examples=["cr-0123456789abcdef0"], description="cr-..., the capacity block's reservation. Change: rolls the pool's nodes."
+    )
 
 
 Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discriminator="kind")]
@@ -152,20 +217,27 @@ Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discr
 class Pool(Model):
     """A managed node group of GPU nodes of one type, in one zone."""
 
-    name: str = Field(description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
-    instance_type: str = Field(description="An EC2 type with NVIDIA GPUs. Change: replaces the pool's nodes.")
+    name: str = Field(examples=["train"], description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
+    instance_type: str = Field(
+        examples=["g5.8xlarge"], description="An EC2 type with NVIDIA GPUs. Change: replaces the pool's nodes."
+    )
     min_size: int = Field(0, description="Least nodes. Change: in place.")
     desired_size: int | None = Field(
         None, description="Nodes at creation (`minSize` by default) and, without the autoscaler, always. Change: in place."
     )
-    max_size: int = Field(description="Most nodes. Change: in place.")
+    max_size: int = Field(examples=[4], description="Most nodes. Change: in place.")
     capacity: Capacity = Field(OnDemand(), description="Where instances come from. Change: replaces the pool's nodes.")
     placement_group: str = Field(
-        "auto", description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, or the name of your own. Change: replaces the pool's nodes."
+        "auto",
+        description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, "
+        "or the name of your own. Change: replaces the pool's nodes.",
     )
-    efa: Literal["auto"] | bool = Field("auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes.")
+    efa: Literal["auto"] | bool = Field(
+        "auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes."
+    )
     zone: str | None = Field(
-        None, description="The pool's zone; by default one that offers the type, chosen once and then kept. Change: replaces the pool."
+        None,
+        description="The pool's zone; by default one that offers the type, chosen once and then kept. Change: replaces the pool.",
     )
     ami_id: str | None = Field(None, description="Your AMI instead of EKS's AL2023 NVIDIA one. Change: rolls the pool's nodes.")
     root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")
@@ -175,6 +247,21 @@ class Pool(Model):
     def initial_size(self) -> int:
         return self.min_size if self.desired_size is None else self.desired_size
 
+    @property
+    def reservation_id(self) -> str | None:
+        """The capacity reservation the pool's instances run in."""
+        return self.capacity.reservation_id if isinstance(self.capacity, TargetedOdcr | CapacityBlock) else None
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether its capacity is set aside already: then a placement group of ours would only shrink what one gets."""
+        return isinstance(self.capacity, TargetedOdcr | CapacityBlock)
+
+    @property
+    def own_placement_group(self) -> str | None:
+        """The user's placement group."""
+        return None if self.placement_group in ("auto", "none") else self.placement_group
+
 
 # --- platform ----------------------------------------------------------------------------------------------------------
 
@@ -183,7 +270,9 @@ class Platform(Model):
     """What runs in the cluster beside the user's jobs."""
 
     autoscaler: bool = Field(
-        True, description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at creation only. Change: in place."
+        True,
+        description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at "
+        "creation only. Change: in place.",
     )
 
 
@@ -195,10 +284,29 @@ class Settings(Model):
 
     region: str = Field(exclude=True, description="`aws:region`. Change: not supported; make another stack.")
     stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
-    target: EksTarget = Field(description="What is built.")
-    network: Network = Field(Network(), description="The VPC.")
-    storage: Storage = Field(Storage(), description="Shared storage.")
-    pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field((), description="GPU node pools.")
-    platform: Platform = Field(Platform(), description="What runs in the cluster beside jobs.")
-    cost_center: str | None = Field(None, description="Value of the tag `cost-center` on everything; the stack's name by default. Change: in place.")
+    target: EksTarget = Field(examples=["{kind: eks}"], description="What is built. Change: see its fields.")
+    network: Network = Field(Network(), description="The VPC. Change: see its fields.")
+    storage: Storage = Field(Storage(), description="Shared storage. Change: see its fields.")
+    pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
+        (), description="GPU node pools. Change: adding is in place; removing one ends its nodes."
+    )
+    platform: Platform = Field(Platform(), description="What runs in the cluster beside jobs. Change: see its fields.")
+    cost_center: str | None = Field(
+        None, description="Value of the tag `cost-center` on everything; the stack's name by default. Change: in place."
+    )
     tags: dict[str, str] = Field({}, description="More tags for everything. Change: in place.")
+
+    @classmethod
+    def load(cls, values: Mapping[str, object], *, stack: str, region: str) -> Self:
+        """Understand what a stack says under `gpumpi:` (keys without the prefix); every problem at once, or none.
+
+        Raises SettingsError.
+        """
+        settings, problems, doubtful = understand(cls, values, stack=stack, region=region)
+        if problems or settings is None:
+            raise SettingsError(problems, settings, doubtful)
+        return settings
+
+    @property
+    def cluster_name(self) -> str:
+        return f"gpumpi-{self.stack}"

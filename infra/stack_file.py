@@ -1,0 +1,178 @@
+"""What a stack says, before anything of it is understood: from its file (command line) or from the engine (program)."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.problems import Problem, did_you_mean, nearest, path_text
+from infra.shape import Encrypted, find_secrets
+
+NAMESPACE = "gpumpi"
+_FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
+
+
+@dataclass(frozen=True)
+class RawStack:
+    """The values of one stack."""
+
+    stack: str
+    region: str
+    """`aws:region`; empty where it is missing, which is a problem."""
+    values: Mapping[str, object]
+    """The keys of our namespace, without it."""
+    problems: tuple[Problem, ...] = ()
+
+
+class NoSuchStack(Exception):
+    """There is no file for the stack."""
+
+
+# --- from a file -------------------------------------------------------------------------------------------------------
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as the Pulumi engine reads it: `yes`, `12:30` and dates are text."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0[0-7]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"), list("-+.0123456789"))
+
+
+def find(stack: str, folder: Path) -> Path:
+    """The file of a stack in a folder. Raises NoSuchStack."""
+    short = stack.rpartition("/")[2]
+    for ending in ("yaml", "yml"):
+        path = folder / f"Pulumi.{short}.{ending}"
+        if path.is_file():
+            return path
+    there = sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
+    if not there:
+        raise NoSuchStack(f"there is no stack file in {folder}")
+    raise NoSuchStack(f'there is no stack "{short}" in {folder}{did_you_mean(short, there)}; there are {", ".join(there)}')
+
+
+def read(path: Path) -> RawStack:
+    """A stack from its file. What cannot be read is a problem, never an exception."""
+    match = _FILE_NAME.fullmatch(path.name)
+    stack = match[1] if match else path.stem
+    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        node = loader.get_single_node()
+        content = loader.construct_document(node) if node else None
+    except yaml.YAMLError as error:
+        return RawStack(stack, "", {}, (Problem(path.name, _yaml_message(error)),))
+    finally:
+        loader.dispose()
+    config = content.get("config") if isinstance(content, dict) else None
+    if not isinstance(config, dict):
+        return RawStack(stack, "", {}, (Problem("config", "is missing; a stack file has its settings below `config:`"),))
+    config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
+    return _split(stack, config, tuple(_duplicates(node)))
+
+
+def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
+    """Keys that are written twice."""
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                where = _user_path((*path, name))
+                yield Problem(where, f"is written twice, in lines {lines[name]} and {line}; keep one")
+            lines[name] = line
+            yield from _duplicates(value, (*path, name))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _duplicates(value, (*path, index))
+
+
+def _user_path(path: tuple[str | int, ...]) -> str:
+    """A path in the file as problems name it."""
+    if path[0] == "config" and len(path) > 1:
+        path = (str(path[1]).removeprefix(f"{NAMESPACE}:"), *path[2:])
+    return path_text(path)
+
+
+def _as_engine(value: Any) -> Any:
+    """A value as the engine hands it on: JSON, secrets marked."""
+    if isinstance(value, dict):
+        if set(value) == {"secure"}:
+            return Encrypted()
+        return {str(key): _as_engine(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_engine(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _scalar_as_engine(value: Any) -> Any:
+    """At the top level the engine has only text and JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _yaml_message(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or "cannot be read"
+    return f"is not YAML: {what}, line {mark.line + 1}, column {mark.column + 1}" if mark else f"is not YAML: {what}"
+
+
+# --- from the engine ---------------------------------------------------------------------------------------------------
+
+
+def from_engine() -> RawStack:
+    """The running program's stack."""
+    import pulumi
+    from pulumi.runtime import config as engine
+
+    values: dict[str, Any] = {**engine.get_config_env(), **engine.CONFIG.get()}
+    config = {
+        key: Encrypted() if engine.is_config_secret(key) else _decoded(value) if key.startswith(f"{NAMESPACE}:") else value
+        for key, value in values.items()
+    }
+    return _split(pulumi.get_stack(), config, ())
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(("{", "[")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+# --- both --------------------------------------------------------------------------------------------------------------
+
+
+def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) -> RawStack:
+    """Our keys, the region, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    problems = list(found)
+    for key, value in config.items():
+        namespace, colon, name = key.partition(":")
+        if not colon or namespace == NAMESPACE:
+            values[name if colon else key] = value
+        elif nearest(namespace, [NAMESPACE]):
+            problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
+        else:
+            remedy = f"set it with `pulumi config set --secret {key}` and replace it"
+            problems.extend(find_secrets({key: value}, remedy=remedy))
+    region = config.get("aws:region", "")
+    if not region or not isinstance(region, str):
+        problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
+        region = ""
+    return RawStack(stack, region, values, tuple(problems))

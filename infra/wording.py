@@ -1,0 +1,69 @@
+"""The sentences for values of the wrong form."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from infra.problems import all_of, did_you_mean, one_of, shown
+
+_FORMS = {"bool": ("true", "false"), "int": ("a whole number",), "text": ("text",), "list": ("a list",), "mapping": ("a mapping",)}
+
+
+def words(forms: Collection[str]) -> list[str]:
+    """What may be written, in words."""
+    return [word for form in _FORMS if form in forms for word in _FORMS[form]]
+
+
+def empty(wanted: Sequence[str], *, required: bool) -> str:
+    return f"is empty; write {one_of(wanted)}{'' if required else ', or remove the key'}"
+
+
+def missing(key: str, example: object) -> str:
+    if example is None:
+        return "is missing; add it"
+    return f"is missing; add it, like `{key}: {example}`"
+
+
+def unknown_key(key: str, choices: Sequence[str]) -> str:
+    hint = did_you_mean(key, choices)
+    return f"is not a setting{hint or f'; here there are {all_of(sorted(set(choices)))}'}"
+
+
+def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
+    if kind is None:
+        return f"is missing; write {one_of(kinds)}"
+    return f"{shown(kind)} is not known; write {one_of(kinds)}{did_you_mean(str(kind), kinds)}"
+
+
+def wrong_value(
+    value: object, expected: Collection[str], choices: Sequence[object], kinds: Sequence[str], *, key: str, example: object
+) -> str:
+    """What is wrong with a value where `expected` forms and `choices` may stand."""
+    wanted = one_of([*map(str, choices), *words(expected)])
+    if exact := _only_quotes_are_wrong(value, expected, key, example):
+        return exact
+    if choices and isinstance(value, str | int):
+        return f"{shown(value)} is not known; write {wanted}{did_you_mean(str(value), [str(c) for c in choices])}"
+    if isinstance(value, Mapping | list | tuple):
+        return f"is {shown(value)}; write {wanted}"
+    like = f", like {{kind: {value}}}" if value in kinds else ""
+    return f"{shown(value)} is {_form_of(value)}; write {wanted}{like}"
+
+
+def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
+    """Text where a number is wanted, or the other way round."""
+    if "text" in expected and isinstance(value, bool):
+        return f"{shown(value)} is not text; write it in quotes, like {json.dumps(shown(value))}"
+    if "text" in expected and isinstance(value, int | float):
+        thing = "the version" if "version" in key.lower() else "it"
+        return f"{value} is a number; write {thing} in quotes, like {json.dumps(str(value if example is None else example))}"
+    if "int" in expected and isinstance(value, float):
+        return f"{value} is not a whole number"
+    if isinstance(value, str) and ("int" in expected and value.isdecimal() or "bool" in expected and value in ("true", "false")):
+        return f"{shown(value)} is text; write it without quotes: {value}"
+    return None
+
+
+def _form_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes or no"
+    return "text" if isinstance(value, str) else "a number"
