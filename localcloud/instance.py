@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.request import Request, urlopen
 
+from localcloud.control import Control
 from localcloud.processes import ROOT, Server, load, save, start, stop
 from localcloud.tools.build import Report, ensure
 from localcloud.tools.catalogue import PULUMI
@@ -99,12 +99,14 @@ class LocalCloud:
 
     def reset(self) -> None:
         """An empty account and no stacks, with the servers left running."""
-        aws = self.server("aws")
-        with urlopen(Request(f"{aws.url}/local-cloud/reset", method="POST"), timeout=60):
-            pass
+        self.control().reset()
         for name in ("backend", "project"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         (self.folder / "backend").mkdir()
+
+    def control(self) -> Control:
+        """The local AWS, looked at from behind."""
+        return Control(self.server("aws").url)
 
     def environment(self) -> dict[str, str]:
         """Variables with which plain `pulumi`, `aws` and boto3 work on this local cloud."""

@@ -88,7 +88,7 @@ def _await_port(process: subprocess.Popen[bytes], ready: Path, limit: float) -> 
         if process.poll() is not None:
             return -1
         text = ready.read_text() if ready.exists() else ""
-        return int(text) if text.strip() else None
+        return int(json.loads(text)["port"]) if text.strip() else None
 
     retrying = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
     try:

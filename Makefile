@@ -1,0 +1,59 @@
+# `make help` lists the targets. Everything is installed into .venv; tools built from source go to the user's cache.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := infra cli localcloud tests bench __main__.py
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup tools demo test check format lint types bench lock conformance clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## install the pinned Python packages into .venv
+
+$(STAMP): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing the pinned Python packages into $(VENV) (about a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@touch $@
+
+tools: setup ## build what no package registry has ready (the Pulumi CLI), once
+	@$(BIN)/python -m localcloud.tools >/dev/null
+
+demo: tools ## the whole life of a cluster on a local AWS: preview, create, resize, refresh, destroy
+	@$(BIN)/python scripts/cluster demo
+
+test: tools ## every test that this machine can run
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program
+
+format: setup ## format the code
+	@$(BIN)/ruff format --quiet .
+
+lint: setup ## find faults that the linter knows
+	@$(BIN)/ruff check .
+
+types: setup ## check types, strictly
+	@$(BIN)/mypy
+
+bench: tools ## measure; the figures in docs/measurements.md come from here
+	$(BIN)/python -m bench.up
+	$(BIN)/python -m bench.scale
+	$(BIN)/python -m bench.start
+
+conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
+	@$(BIN)/python -m localcloud.conformance
+
+lock: ## renew requirements.lock from requirements*.txt (needs uv)
+	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 requirements.txt requirements-dev.txt -o requirements.lock
+	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 tests/audit/requirements.in -o tests/audit/requirements.lock
+
+clean: ## stop the local cloud and remove what was made here (not the cache of built tools)
+	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop
+	@rm -rf $(VENV) .local .pytest_cache .mypy_cache .ruff_cache .hypothesis

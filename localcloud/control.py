@@ -1,0 +1,61 @@
+"""Client of the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import Request, urlopen
+
+TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Control:
+    """Looks behind the scenes of one local AWS, and plans its faults."""
+
+    url: str
+
+    def reset(self) -> None:
+        """An empty account."""
+        self._ask("POST", "reset")
+
+    def leftovers(self) -> list[dict[str, Any]]:
+        """Everything the account holds beyond its defaults."""
+        found: list[dict[str, Any]] = self._ask("GET", "inventory")
+        return found
+
+    def forget_calls(self) -> None:
+        """Count from here on."""
+        self._ask("DELETE", "calls")
+
+    def calls(self) -> dict[str, Any]:
+        """`reads`, `writes` and the count per operation."""
+        counts: dict[str, Any] = self._ask("GET", "calls")
+        return counts
+
+    def writes(self) -> dict[str, int]:
+        """`service.Operation` -> calls that change something."""
+        return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
+
+    def plan_fault(self, **fault: Any) -> None:
+        """Let a call fail: service, operation, code, message, times, match."""
+        self._ask("POST", "faults", fault)
+
+    def clear_faults(self) -> None:
+        self._ask("DELETE", "faults")
+
+    def set_delays(self, factor: float) -> None:
+        """0: no waiting; 1: as long as AWS takes."""
+        self._ask("PUT", "delays", {"factor": factor})
+
+    def put(self, path: str, body: Any) -> Any:
+        """Seed what only AWS itself or a salesperson could grant: quotas, capacity reservations."""
+        return self._ask("PUT", path, body)
+
+    def post(self, path: str, body: Any) -> Any:
+        return self._ask("POST", path, body)
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.url}/local-cloud/{path}", data=data, method=method)
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            return json.loads(response.read() or b"null")
