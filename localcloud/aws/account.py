@@ -1,6 +1,98 @@
-"""What an account has before anybody makes anything in it."""
+"""What an account has before anybody makes anything in it, and who may call."""
+
+import functools
+from datetime import datetime, timezone
+from typing import Any
 
 ACCOUNT = "123456789012"
 USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
+SECRET_ACCESS_KEY = "local-cloud"
+"""Any other works too: the local AWS checks no signature."""
+
+_SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc).replace(tzinfo=None)
+
+
+def install() -> None:
+    _seed_user()
+    _load_own_images()
+    _sign_in_process_clients()
+    _find_accounts_of_keys_quickly()
+
+
+def _seed_user() -> None:
+    """Each IAM backend of the account starts with the engineer and the access key, whenever moto makes or empties one."""
+    from moto.iam import models
+
+    original = models.IAMBackend.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, region_name: str, account_id: str) -> None:
+        original(self, region_name, account_id)
+        if account_id == ACCOUNT and region_name == "aws":
+            user = models.User(account_id, region_name, USER_NAME)
+            user.id, user.create_date = "AIDALOCALCLOUDENGINEE", _SINCE
+            key = user.create_access_key(prefix="AKIA")
+            key.access_key_id, key.secret_access_key, key.create_date = ACCESS_KEY_ID, SECRET_ACCESS_KEY, _SINCE
+            self.users[USER_NAME] = user
+            self.access_keys[ACCESS_KEY_ID] = key
+
+    models.IAMBackend.__init__ = init  # type: ignore[method-assign]
+
+
+def _load_own_images() -> None:
+    """moto would load its 1,300 AMIs into each region: a second each, and none of them an EKS image."""
+    from moto.core.parse import default_timestamp_parser
+    from moto.ec2.models.amis import Ami, AmiBackend
+
+    from localcloud.aws.images import IMAGES
+
+    def load(self: Any) -> None:
+        for image in IMAGES:
+            self.amis[image.id(self.region_name)] = Ami(
+                self,
+                image.id(self.region_name),
+                name=image.name,
+                description=image.description,
+                owner_id=image.owner,
+                owner_alias="amazon",
+                public=True,
+                virtualization_type="hvm",
+                architecture=image.architecture,
+                creation_date=default_timestamp_parser(image.created),
+                image_location=f"amazon/{image.name}",
+                hypervisor="xen",
+                root_device_type="ebs",
+                root_device_name=image.root_device,
+                region_name=f"{self.region_name}a",
+            )
+
+    AmiBackend._load_amis = load  # type: ignore[method-assign]
+
+
+def _sign_in_process_clients() -> None:
+    """`mock_aws` sets credentials of its own in the environment: they become the engineer's."""
+    from moto.core.models import MockAWS
+
+    original = MockAWS.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self._fake_creds = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+
+    MockAWS.__init__ = init  # type: ignore[method-assign]
+
+
+def _find_accounts_of_keys_quickly() -> None:
+    """moto makes an IAM backend of each partition, 1,600 managed policies each, to find an access key's account."""
+    from moto.iam import models
+
+    def account_of(access_key: str) -> str:
+        for account, partitions in list(models.iam_backends.items()):
+            if any(access_key in backend.access_keys for backend in list(partitions.values())):
+                return account
+        return ACCOUNT
+
+    models.get_account_id_from = account_of

@@ -1,8 +1,12 @@
 """Makes moto the local AWS."""
 
+import importlib
 import os
 import threading
 import warnings
+
+_EXTENSIONS = ("account", "ec2", "autoscaling", "eks")
+"""Modules of this package with an `install()`, which registers the operations of a service."""
 
 _lock = threading.Lock()
 _installed = False
@@ -37,15 +41,25 @@ def _configure_moto() -> None:
 def _install_extensions() -> None:
     from moto.core.base_backend import BackendDict
 
-    from localcloud.aws import autoscaling, ec2, eks, patching, transport
+    from localcloud.aws import transport
 
-    empty = BackendDict.reset
-
-    def reset() -> None:
-        patching.run_reset_actions()
-        empty()
-
-    BackendDict.reset = staticmethod(reset)  # type: ignore[method-assign]
+    BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
     transport.install()
-    for extension in (ec2, autoscaling, eks):
-        extension.install()
+    for extension in _EXTENSIONS:
+        importlib.import_module(f"localcloud.aws.{extension}").install()
+
+
+def _reset() -> None:
+    """Forget everything. moto's own reset first fills each backend anew (default VPCs, policies) and then drops it."""
+    from moto.core.base_backend import BackendDict, BaseBackend, backend_lock
+
+    from localcloud.aws import patching
+
+    patching.run_reset_actions()
+    with backend_lock:
+        for backends in BackendDict._instances:
+            for _, _, backend in backends.iter_backends():
+                if type(backend).reset is not BaseBackend.reset:  # it has files or threads to end
+                    backend.reset()
+            backends.clear()
+        BackendDict._instances.clear()

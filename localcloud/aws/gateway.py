@@ -19,7 +19,7 @@ from moto.core.utils import get_service_model, service_name_from_moto_package_na
 from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 
-from localcloud.aws import calls, durations, faults, patching
+from localcloud.aws import calls, durations, faults, identity, patching
 from localcloud.aws.call import Call, Response
 from localcloud.aws.errors import AwsError, Refused
 
@@ -115,6 +115,7 @@ def _parameters(model: ServiceModel, operation: OperationModel, request: Request
 
 def _answer(call: Call) -> Response:
     try:
+        identity.check(call)
         faults.check(call)
         handler = patching.handler_of(call.service, call.operation)
         if handler is None:

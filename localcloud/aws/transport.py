@@ -15,19 +15,15 @@ from moto.core.utils import get_equivalent_url_in_aws_domain
 from werkzeug.exceptions import HTTPException
 
 from localcloud.aws import gateway
-from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import Response
 
 _Handler = Callable[[Any, str, Any], Response]
 
 
 def _backend(service: str) -> Any:
-    """Any backend of the service: it is only asked for its URLs."""
+    """A backend without state, to be asked for its URLs."""
     backends = get_backend(service)  # type: ignore[call-overload]
-    if not isinstance(backends, BackendDict):
-        return backends["global"]
-    account = backends[ACCOUNT]
-    return account["us-east-1"] if "us-east-1" in account else account["aws"]
+    return object.__new__(backends.backend) if isinstance(backends, BackendDict) else backends["global"]
 
 
 @cache

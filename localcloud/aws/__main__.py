@@ -1,0 +1,55 @@
+"""`python -m localcloud.aws --port 0 --ready-file FILE`: the local AWS as a process, until SIGTERM."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from localcloud.aws import extend
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="The local AWS on a port of 127.0.0.1.")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--ready-file", type=Path, help="JSON with pid, port and endpoint, written when requests are served")
+    parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
+    parser.add_argument("--verbose", action="store_true", help="log each request")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.DEBUG if arguments.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    for noisy in ("botocore", "urllib3"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    extend.install()
+    from localcloud.aws import durations
+    from localcloud.aws.server import Server
+
+    durations.set_factor(arguments.delay_factor)
+    server = Server(arguments.port)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.stop).start())
+    endpoint = f"http://127.0.0.1:{server.port}"
+    if arguments.ready_file:
+        _write_whole(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
+    logging.getLogger("localcloud.aws").info("serving on %s", endpoint)
+    server.serve()
+    if arguments.ready_file:
+        arguments.ready_file.unlink(missing_ok=True)
+    return 0
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Somebody waits for the file and reads it at once: it appears complete or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.rename(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

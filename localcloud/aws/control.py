@@ -1,0 +1,112 @@
+"""The control API of the local AWS's process, `/local-cloud/...`: JSON in, JSON out."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import Any
+
+from werkzeug.wrappers import Request, Response
+
+from localcloud.aws import calls, durations, faults, gateway
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[Any], Any]
+
+_actions: dict[tuple[str, str], Action] = {}
+
+
+def action(method: str, path: str) -> Callable[[Action], Action]:
+    """Let the decorated function answer `method /local-cloud/path`: from the request's JSON (None without) to the answer's.
+
+    It runs under the gateway's lock. A ValueError becomes a 400 with its text.
+    """
+
+    def register(function: Action) -> Action:
+        _actions[(method, path)] = function
+        return function
+
+    return register
+
+
+def answer(request: Request) -> Response:
+    path = request.path.removeprefix("/local-cloud/").rstrip("/")
+    function = _actions.get((request.method, path))
+    if function is None:
+        known = ", ".join(f"{method} {name}" for method, name in sorted(_actions))
+        return _json({"error": f"no {request.method} /local-cloud/{path}; there are: {known}"}, 404)
+    try:
+        body = request.get_json(force=True) if request.get_data() else None
+        with gateway.LOCK:
+            return _json(function(body), 200)
+    except (ValueError, TypeError, KeyError) as error:
+        return _json({"error": f"{error!r}"}, 400)
+    except Exception as error:
+        log.exception("/local-cloud/%s", path)
+        return _json({"error": f"{error!r}"}, 500)
+
+
+def _json(value: Any, status: int) -> Response:
+    from json import dumps
+
+    return Response(dumps(value, indent=1, default=str) + "\n", status, content_type="application/json")
+
+
+@action("GET", "health")
+def _health(_: Any) -> Any:
+    return {"status": "ok"}
+
+
+@action("POST", "reset")
+def _reset(_: Any) -> Any:
+    from moto.core.base_backend import BackendDict
+
+    BackendDict.reset()
+    calls.clear()
+    return {}
+
+
+@action("GET", "faults")
+def _faults(_: Any) -> Any:
+    return [asdict(fault) for fault in faults.pending()]
+
+
+@action("POST", "faults")
+def _add_fault(body: Any) -> Any:
+    known = {field.name for field in fields(faults.Fault)} - {"id"}
+    if unknown := set(body) - known:
+        raise ValueError(f"a fault has {', '.join(sorted(known))}; not {', '.join(sorted(unknown))}")
+    return asdict(faults.add(faults.Fault(**body)))
+
+
+@action("DELETE", "faults")
+def _clear_faults(_: Any) -> Any:
+    faults.clear()
+    return {}
+
+
+@action("GET", "delays")
+def _delays(_: Any) -> Any:
+    table = {kind: {"seconds": value.seconds, "source": value.source} for kind, value in durations.DURATIONS.items()}
+    return {"factor": durations.factor(), "durations": table}
+
+
+@action("PUT", "delays")
+def _set_delays(body: Any) -> Any:
+    durations.set_factor(float(body["factor"]))
+    return {"factor": durations.factor()}
+
+
+@action("GET", "calls")
+def _calls(_: Any) -> Any:
+    counts = {
+        f"{service}.{operation}": {"read": calls.is_read(operation), **asdict(count)}
+        for (service, operation), count in calls.counts().items()
+    }
+    return {"reads": sum(calls.reads().values()), "writes": sum(calls.writes().values()), "operations": counts}
+
+
+@action("DELETE", "calls")
+def _clear_calls(_: Any) -> Any:
+    calls.clear()
+    return {}

@@ -1,0 +1,46 @@
+"""Who calls: access keys are known or refused, as AWS does; signatures are not checked."""
+
+from typing import Any
+
+from moto.core.utils import utcnow
+
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.errors import AwsError
+
+_UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")}
+
+
+def check(call: Call) -> None:
+    """Refuse a request signed with a key that the account does not have."""
+    if not call.access_key or (call.service, call.operation) in _UNSIGNED:
+        return  # an anonymous request: only S3 answers those, by the bucket's policy
+    key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
+    if key is None or key.status != "Active":
+        raise _unknown_key(call)
+    session = session_of(call)
+    if session is not None and session.expiration < utcnow():
+        raise AwsError("ExpiredToken", "The security token included in the request is expired", 403)
+
+
+def session_of(call: Call) -> Any | None:
+    """The assumed role's session that the request is signed with."""
+    return backend_of("sts", call.account, call.region).get_assumed_role_from_access_key(call.access_key)
+
+
+def caller_arn(call: Call) -> str:
+    """The caller, as STS names it."""
+    _, arn, _ = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
+    return str(arn)
+
+
+def _unknown_key(call: Call) -> AwsError:
+    """Each protocol has its own: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
+    https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html (S3),
+    https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html (the rest)."""
+    protocol = call.service_model.protocol
+    if call.service == "s3":
+        return AwsError("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", 403)
+    if protocol == "ec2":
+        return AwsError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
+    code = "InvalidClientTokenId" if protocol == "query" else "UnrecognizedClientException"
+    return AwsError(code, "The security token included in the request is invalid.", 403)

@@ -1,0 +1,98 @@
+"""The local AWS as a process: all services on one port of 127.0.0.1, and `/local-cloud/...` to control it."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.core.request import Request
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.wrappers import Response as HttpResponse
+
+from localcloud.aws import control, durations, gateway, transport
+from localcloud.aws.call import Response
+
+log = logging.getLogger(__name__)
+
+_CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
+_TICK = 0.2
+"""Seconds between looks at what has become due, for realizers' sake: clients settle it by asking."""
+
+
+class _ServerRequest(Request):
+    """A request that came over the network: the server adds the Date header itself."""
+
+    from_wsgi_server = True
+
+
+class _Handler(MotoRequestHandler):
+    """Without werkzeug's line on stderr per request."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        log.debug("%s %s", self.requestline, code)
+
+
+class Application:
+    """A WSGI application: control requests, and AWS requests by the service that they are signed for."""
+
+    def __init__(self) -> None:
+        self._hosts = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        request = _ServerRequest(environ)
+        request.get_data(cache=True, parse_form_data=False)
+        if request.path.startswith("/local-cloud/"):
+            return control.answer(request)(environ, start_response)
+        status, headers, body = self._answer(environ, request)
+        headers = {name: value for name, value in headers.items() if name.lower() not in ("status", "content-length")}
+        response = HttpResponse(body, status, headers)
+        if request.method == "HEAD":
+            response.automatically_set_content_length = False
+        return response(environ, start_response)
+
+    def _answer(self, environ: dict[str, Any], request: Request) -> Response:
+        try:
+            service = self._service(environ, request)
+            if service is None:
+                return 404, {"content-type": "text/plain"}, "The local cloud knows no service by this request.\n"
+            return gateway.handle(service, request, lambda: transport.forward_by_path(service, request))
+        except Exception:
+            log.exception("%s %s", request.method, request.path)
+            return 500, {"content-type": "text/plain", "x-amzn-errortype": "InternalError"}, "The local cloud failed.\n"
+
+    def _service(self, environ: dict[str, Any], request: Request) -> str | None:
+        """moto's name of the service."""
+        host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
+        service: str | None = self._hosts.get_backend_for_host(host)
+        return service
+
+
+class Server:
+    """The application on a port, served by a thread per connection."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._server: BaseWSGIServer = make_server("127.0.0.1", port, Application(), threaded=True, request_handler=_Handler)
+        self._stopping = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="local-cloud-ticker", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_port)
+
+    def serve(self) -> None:
+        """Until `stop` is called."""
+        self._ticker.start()
+        self._server.serve_forever()
+        self._server.server_close()
+
+    def stop(self) -> None:
+        """Take no more requests; to be called from another thread than `serve`."""
+        self._stopping.set()
+        self._server.shutdown()
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_TICK):
+            with gateway.LOCK:
+                durations.settle()

@@ -1,0 +1,35 @@
+"""The local AWS in this process (`aws`), and as a process of its own (`server`)."""
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from localcloud.aws import calls, durations, extend
+from tests.local_aws.clients import NO_RETRIES, REGION, Client, LocalAws, start_server, stop_server
+
+extend.install()
+
+
+@pytest.fixture
+def aws() -> Iterator[Client]:
+    """An empty account in this process."""
+    calls.clear()
+    with mock_aws():
+        yield lambda service, region=REGION, **options: boto3.client(service, region, config=NO_RETRIES, **options)
+    durations.set_factor(0)
+
+
+@pytest.fixture(scope="module")
+def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    server = start_server(tmp_path_factory.mktemp("local-aws"))
+    yield server
+    stop_server(server)
+
+
+@pytest.fixture
+def server(server_process: LocalAws) -> LocalAws:
+    """One server per module, emptied for each test."""
+    server_process.control("POST", "reset")
+    return server_process

@@ -1,0 +1,114 @@
+"""The local AWS as a process."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import account
+from tests.local_aws.clients import LocalAws, start_server, stop_server
+
+
+def test_the_server_is_healthy_when_its_ready_file_appears(server: LocalAws) -> None:
+    assert server.control("GET", "health")["status"] == "ok"
+
+
+def test_the_caller_is_the_accounts_engineer(server: LocalAws) -> None:
+    assert server.client("sts").get_caller_identity()["Arn"] == account.USER_ARN
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "code", "status"),
+    [
+        ("sts", "get_caller_identity", "InvalidClientTokenId", 403),
+        ("iam", "list_roles", "InvalidClientTokenId", 403),
+        ("ec2", "describe_vpcs", "AuthFailure", 401),
+        ("eks", "list_clusters", "UnrecognizedClientException", 403),
+        ("kms", "list_keys", "UnrecognizedClientException", 403),
+        ("s3", "list_buckets", "InvalidAccessKeyId", 403),
+    ],
+)
+def test_an_unknown_access_key_is_refused(server: LocalAws, service: str, operation: str, code: str, status: int) -> None:
+    with pytest.raises(ClientError) as caught:
+        getattr(server.client(service, key="AKIAUNKNOWNUNKNOWN00"), operation)()
+    assert caught.value.response["Error"]["Code"] == code
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "params"),
+    [
+        ("ec2", "describe_instance_topology", {}),
+        ("kms", "describe_custom_key_stores", {}),
+        ("eks", "list_insights", {"clusterName": "c"}),
+        ("iam", "simulate_principal_policy", {"PolicySourceArn": account.USER_ARN, "ActionNames": ["s3:GetObject"]}),
+        ("s3", "put_bucket_metrics_configuration", {"Bucket": "b", "Id": "i", "MetricsConfiguration": {"Id": "i"}}),
+        ("glacier", "purchase_provisioned_capacity", {"accountId": "-"}),
+    ],
+)
+def test_what_is_missing_is_named_in_an_error_that_no_sdk_retries(
+    server: LocalAws, service: str, operation: str, params: dict[str, object]
+) -> None:
+    client = server.client(service)
+    if service == "s3":
+        client.create_bucket(Bucket="b" * 3, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        params = {**params, "Bucket": "b" * 3}
+    with pytest.raises(ClientError) as caught:
+        getattr(client, operation)(**params)
+    error = caught.value.response
+    assert error["Error"]["Code"] == "NotImplementedInLocalCloud"
+    assert f"{service}.{client.meta.method_to_api_mapping[operation]}" in error["Error"]["Message"]
+    assert error["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def test_reset_empties_the_account(server: LocalAws) -> None:
+    server.client("sqs").create_queue(QueueName="q")
+    server.control("POST", "reset")
+    assert "QueueUrls" not in server.client("sqs").list_queues()
+    assert server.client("sts").get_caller_identity()["Arn"] == account.USER_ARN
+
+
+def test_calls_are_counted_by_operation_as_reads_and_writes(server: LocalAws) -> None:
+    server.control("DELETE", "calls")
+    ec2 = server.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    ec2.describe_vpcs(VpcIds=[vpc])
+    ec2.describe_vpcs()
+    with pytest.raises(ClientError):
+        ec2.create_vpc(CidrBlock="10.0.0.0/8")
+    counted = server.control("GET", "calls")
+    assert (counted["reads"], counted["writes"]) == (2, 2)
+    assert counted["operations"]["ec2.CreateVpc"]["errors"] == 1
+
+
+def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
+    ec2 = server.client("ec2")
+
+    def create(number: int) -> str:
+        cidr = f"10.{number}.0.0/16"
+        vpc = ec2.create_vpc(CidrBlock=cidr)["Vpc"]
+        assert vpc["CidrBlock"] == cidr
+        return str(vpc["VpcId"])
+
+    with ThreadPoolExecutor(16) as pool:
+        made = set(pool.map(create, range(40)))
+    found = {vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]}
+    assert len(made) == 40
+    assert found == made
+
+
+def test_a_control_request_that_makes_no_sense_says_what_would(server: LocalAws) -> None:
+    with pytest.raises(HTTPError) as caught:
+        server.control("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})
+    assert caught.value.code == 400
+    assert "not tmies" in caught.value.read().decode()
+
+
+def test_sigterm_ends_the_server_and_its_ready_file(tmp_path: Path) -> None:
+    server = start_server(tmp_path)
+    server.client("ec2").describe_vpcs()
+    assert stop_server(server) == 0
+    assert not (tmp_path / "ready.json").exists()
+    assert "Traceback" not in server.log.read_text()
