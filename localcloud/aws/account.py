@@ -1,7 +1,7 @@
 """What an account has before anybody makes anything in it, and who may call."""
 
 import functools
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 ACCOUNT = "123456789012"
@@ -11,7 +11,7 @@ ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local-cloud"
 """Any other works too: the local AWS checks no signature."""
 
-_SINCE = datetime(2026, 1, 1, tzinfo=timezone.utc).replace(tzinfo=None)
+_SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def install() -> None:
@@ -31,11 +31,10 @@ def _seed_user() -> None:
     def init(self: Any, region_name: str, account_id: str) -> None:
         original(self, region_name, account_id)
         if account_id == ACCOUNT and region_name == "aws":
-            user = models.User(account_id, region_name, USER_NAME)
+            user = self.create_user(region_name, USER_NAME)
             user.id, user.create_date = "AIDALOCALCLOUDENGINEE", _SINCE
             key = user.create_access_key(prefix="AKIA")
             key.access_key_id, key.secret_access_key, key.create_date = ACCESS_KEY_ID, SECRET_ACCESS_KEY, _SINCE
-            self.users[USER_NAME] = user
             self.access_keys[ACCESS_KEY_ID] = key
 
     models.IAMBackend.__init__ = init  # type: ignore[method-assign]

@@ -4,6 +4,7 @@ import importlib
 import os
 import threading
 import warnings
+from typing import Any
 
 _EXTENSIONS = ("account", "ec2", "autoscaling", "eks")
 """Modules of this package with an `install()`, which registers the operations of a service."""
@@ -57,9 +58,10 @@ def _reset() -> None:
 
     patching.run_reset_actions()
     with backend_lock:
-        for backends in BackendDict._instances:
+        in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
+        for backends in in_use:
             for _, _, backend in backends.iter_backends():
                 if type(backend).reset is not BaseBackend.reset:  # it has files or threads to end
                     backend.reset()
             backends.clear()
-        BackendDict._instances.clear()
+        in_use.clear()

@@ -1,4 +1,4 @@
-"""The public AMIs of the local AWS: what clusters and plain hosts start from. Ids differ by region, as AWS's do, and never change."""
+"""The public AMIs of the local AWS: what nodes and plain hosts start from. Ids differ by region, as in AWS, and never change."""
 
 import hashlib
 from collections.abc import Iterator
@@ -99,6 +99,7 @@ def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
 
 def _deep_learning(architecture: Architecture) -> Image:
     """https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
+    path = f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest"
     title = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260710"
     return Image(
         name=title if architecture == "x86_64" else title.replace("Learning", "Learning ARM64"),
@@ -108,9 +109,7 @@ def _deep_learning(architecture: Architecture) -> Image:
         created="2026-07-11T05:40:12.000Z",
         root_device="/dev/sda1",
         root_gib=65,
-        parameters=(
-            (f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id", "{id}"),
-        ),
+        parameters=((f"{path}/ami-id", "{id}"),),
     )
 
 
