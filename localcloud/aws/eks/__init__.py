@@ -1,5 +1,15 @@
-"""EKS where moto falls short of AWS."""
+"""EKS, in place of moto's: clusters, add-ons, access entries, Pod Identity, node groups with autoscaling groups and instances."""
 
 
 def install() -> None:
     """Register this service's operations."""
+    from localcloud.aws.eks import (  # noqa: F401
+        access_entries,
+        access_policies,
+        cluster_updates,
+        clusters,
+        pod_identity,
+        tags,
+        updates,
+        versions,
+    )

@@ -1,0 +1,106 @@
+"""What a cluster may be told, at its creation and later.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html and API_UpdateClusterConfig.html
+"""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.eks.errors import invalid_parameter, not_emulated
+from localcloud.aws.eks.state import Record
+from localcloud.aws.eks.versions import KubernetesVersion
+
+LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+AUTHENTICATION_MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
+"""In the only order in which a cluster may go from one to the next."""
+SUPPORT_TYPES = ("STANDARD", "EXTENDED")
+
+NOT_EMULATED = (
+    "computeConfig",
+    "storageConfig",
+    "outpostConfig",
+    "remoteNetworkConfig",
+    "zonalShiftConfig",
+    "controlPlaneScalingConfig",
+    "kubeApiServerConfig",
+    "kubeSchedulerConfig",
+    "kubeControllerManagerConfig",
+)
+
+
+def refuse_not_emulated(params: Record) -> None:
+    for name in NOT_EMULATED:
+        if name in params:
+            raise not_emulated(name)
+    if "controlPlaneEgressMode" in params.get("resourcesVpcConfig", {}):
+        raise not_emulated("controlPlaneEgressMode")
+    if params.get("kubernetesNetworkConfig", {}).get("elasticLoadBalancing", {}).get("enabled"):
+        raise not_emulated("elasticLoadBalancing")
+
+
+def logging(wanted: Record, current: Record | None = None) -> Record:
+    """The logging settings after a change, in the form of the answers: one list of what is on, one of what is off."""
+    enabled = set(enabled_logs(current)) if current else set()
+    for setup in wanted.get("clusterLogging", []):
+        unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]
+        if unknown:
+            raise invalid_parameter(f"Invalid log type(s): {', '.join(unknown)}. Valid types are: {', '.join(LOG_TYPES)}")
+        types = set(setup.get("types", []))
+        enabled = enabled | types if setup.get("enabled") else enabled - types
+    lists = ([name for name in LOG_TYPES if (name in enabled) is on] for on in (True, False))
+    return {"clusterLogging": [{"types": types, "enabled": on} for types, on in zip(lists, (True, False), strict=True) if types]}
+
+
+def enabled_logs(settings: Record) -> list[str]:
+    return [name for setup in settings["clusterLogging"] if setup["enabled"] for name in setup["types"]]
+
+
+def access(wanted: Record) -> Record:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html"""
+    mode = wanted.get("authenticationMode", "CONFIG_MAP")
+    bootstrap = wanted.get("bootstrapClusterCreatorAdminPermissions", True)
+    if mode not in AUTHENTICATION_MODES:
+        raise invalid_parameter(f"Invalid authentication mode: {mode}")
+    if mode == "CONFIG_MAP" and not bootstrap:
+        raise invalid_parameter("bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
+    return {"authenticationMode": mode, "bootstrapClusterCreatorAdminPermissions": bootstrap}
+
+
+def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
+    """https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html"""
+    support = wanted.get("supportType", "EXTENDED")
+    if support not in SUPPORT_TYPES:
+        raise invalid_parameter(f"Invalid support type: {support}")
+    if support == "STANDARD" and version.support == "EXTENDED_SUPPORT":
+        raise invalid_parameter(f"Support type STANDARD is not allowed: Kubernetes version {version.name} is in extended support")
+    return {"supportType": support}
+
+
+def encryption(call: Call, wanted: list[Record]) -> list[Record]:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html: secrets, with a symmetric key of this region."""
+    if len(wanted) > 1:
+        raise invalid_parameter("Only one encryption config is allowed")
+    for setting in wanted:
+        if setting.get("resources") != ["secrets"]:
+            raise invalid_parameter("Invalid encryption config: resources must be [secrets]")
+        arn = setting.get("provider", {}).get("keyArn", "")
+        key = _key(call, arn)
+        if key is None or not arn.startswith("arn:"):
+            raise invalid_parameter(f"KMS key {arn} is invalid or does not exist in region {call.region}")
+        if key.key_spec != "SYMMETRIC_DEFAULT" or key.key_usage != "ENCRYPT_DECRYPT":
+            raise invalid_parameter(f"KMS key {arn} must be a symmetric encryption key")
+        if key.key_state != "Enabled":
+            raise invalid_parameter(f"KMS key {arn} is not enabled")
+    return [{"resources": ["secrets"], "provider": {"keyArn": setting["provider"]["keyArn"]}} for setting in wanted]
+
+
+def _key(call: Call, arn: str) -> Any | None:
+    return next((key for key in call.backend_of("kms").keys.values() if key.arn == arn), None)
+
+
+def endpoint_access(wanted: Record) -> tuple[bool, bool]:
+    """Whether the endpoint is public and whether it is private."""
+    public, private = wanted.get("endpointPublicAccess", True), wanted.get("endpointPrivateAccess", False)
+    if not public and not private:
+        raise invalid_parameter("Private and public endpoint access cannot be false")
+    return public, private

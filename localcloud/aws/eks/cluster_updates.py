@@ -1,0 +1,191 @@
+"""Changes of a cluster: one kind at a time, each an update that takes its time.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
+https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.eks import access_entries, cluster_settings, network, updates, versions
+from localcloud.aws.eks.errors import invalid_parameter, invalid_request
+from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluster, refuse_while_updating
+from localcloud.aws.patching import operation
+
+KUBELET_SKEW = 3
+"""How many minors nodes may be behind the control plane: https://kubernetes.io/releases/version-skew-policy/#kubelet"""
+
+_KINDS = ("resourcesVpcConfig", "logging", "accessConfig", "upgradePolicy", "deletionProtection")
+_ENDPOINT = ("endpointPublicAccess", "endpointPrivateAccess", "publicAccessCidrs")
+_VPC = ("subnetIds", "securityGroupIds")
+
+Change = tuple[str, Record, Callable[[], None]]
+"""Type of the update, its parameters, and what it does in the end."""
+
+
+@operation("eks", "UpdateClusterConfig")
+def update_cluster_config(call: Call) -> Record:
+    cluster = cluster_of(call)
+    cluster_settings.refuse_not_emulated(call.params)
+    if "kubernetesNetworkConfig" in call.params:
+        raise invalid_parameter("kubernetesNetworkConfig can only change elasticLoadBalancing", clusterName=cluster.name)
+    kinds = [kind for kind in _KINDS if kind in call.params]
+    if len(kinds) > 1:
+        raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
+    if not kinds:
+        raise invalid_parameter("Invalid type for cluster update.", clusterName=cluster.name)
+    update_type, params, apply = _CHANGES[kinds[0]](call, cluster)
+    return {"update": _start(cluster, update_type, params, "eks-cluster-update", apply)}
+
+
+@operation("eks", "UpdateClusterVersion")
+def update_cluster_version(call: Call) -> Record:
+    cluster = cluster_of(call)
+    if "rollbackConfig" in call.params:
+        raise invalid_request("The local cloud's EKS does not roll versions back.", clusterName=cluster.name)
+    version = versions.offered(call.params["version"])
+    current = versions.VERSIONS[cluster.version]
+    if version.minor != current.minor + 1:
+        raise invalid_parameter(
+            f"Unsupported Kubernetes minor version update from {current.name} to {version.name}", clusterName=cluster.name
+        )
+    behind = [
+        name
+        for name, group in cluster.node_groups.items()
+        if "version" in group.record and version.minor - versions.minor(group.record["version"]) > KUBELET_SKEW
+    ]
+    if behind:
+        raise invalid_parameter(
+            f"Nodegroups {', '.join(behind)} must be updated to match cluster version {current.name} before updating cluster version",
+            clusterName=cluster.name,
+        )
+
+    def apply() -> None:
+        cluster.record.update(version=version.name, platformVersion=version.platform)
+
+    params = {"Version": version.name, "PlatformVersion": version.platform}
+    return {"update": _start(cluster, "VersionUpdate", params, "eks-cluster-version-update", apply)}
+
+
+@operation("eks", "AssociateEncryptionConfig")
+def associate_encryption_config(call: Call) -> Record:
+    """Once, and for good: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+    cluster = cluster_of(call)
+    if cluster.record.get("encryptionConfig"):
+        raise invalid_parameter("Encryption config is already associated with the cluster", clusterName=cluster.name)
+    config = cluster_settings.encryption(call, call.params["encryptionConfig"])
+    if not config:
+        raise invalid_parameter("Encryption config is empty", clusterName=cluster.name)
+
+    def apply() -> None:
+        cluster.record["encryptionConfig"] = config
+
+    return {"update": _start(cluster, "AssociateEncryptionConfig", {"EncryptionConfig": config}, "eks-cluster-update", apply)}
+
+
+def _start(cluster: Cluster, update_type: str, params: Record, duration: str, apply: Callable[[], None]) -> Record:
+    refuse_while_updating(f"cluster {cluster.name}", cluster.updates, update_type)
+    if cluster.status != "ACTIVE":
+        raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+
+    def done(_: Record) -> None:
+        apply()
+        cluster.record["status"] = "ACTIVE"
+        publish_cluster(cluster, "changed")
+
+    update = updates.start(cluster.updates, update_type, params, duration, done)
+    cluster.record["status"] = "UPDATING"
+    return update
+
+
+def _vpc_config(call: Call, cluster: Cluster) -> Change:
+    wanted = call.params["resourcesVpcConfig"]
+    endpoint = {name: wanted[name] for name in _ENDPOINT if name in wanted}
+    inside = {name: wanted[name] for name in _VPC if name in wanted}
+    if endpoint and inside:
+        raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
+    return _endpoint_access(cluster, endpoint) if endpoint else _subnets_and_groups(call, cluster, inside)
+
+
+def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
+    """https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html"""
+    current = cluster.record["resourcesVpcConfig"]
+    public, private = cluster_settings.endpoint_access({**current, **wanted})
+    cidrs = network.public_cidrs(wanted.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name)
+    after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs if public else []}
+    if all(current[name] == value for name, value in after.items()):
+        raise invalid_parameter(
+            f"Cluster is already at the desired configuration with endpointPrivateAccess: {str(private).lower()} , "
+            f"endpointPublicAccess: {str(public).lower()}, and Public Endpoint Restrictions: [{', '.join(after['publicAccessCidrs'])}]",
+            clusterName=cluster.name,
+        )
+    params = {"EndpointPublicAccess": public, "EndpointPrivateAccess": private, "PublicAccessCidrs": after["publicAccessCidrs"]}
+    return "EndpointAccessUpdate", params, lambda: current.update(after)
+
+
+def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
+    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: the VPC stays."""
+    current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
+    subnet_ids = wanted.get("subnetIds", current["subnetIds"])
+    groups = wanted.get("securityGroupIds", current["securityGroupIds"])
+    chosen: list[Any] = network.cluster_subnets(ec2, subnet_ids, cluster.name)
+    if any(subnet.vpc_id != current["vpcId"] for subnet in chosen):
+        raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {current['vpcId']}", clusterName=cluster.name)
+    network.check_security_groups(ec2, groups, current["vpcId"], cluster.name)
+    if set(subnet_ids) == set(current["subnetIds"]) and set(groups) == set(current["securityGroupIds"]):
+        raise invalid_parameter("No changes needed for the VPC config provided", clusterName=cluster.name)
+
+    def apply() -> None:
+        network.delete_network_interfaces(ec2, cluster.network_interfaces)
+        all_groups = [current["clusterSecurityGroupId"], *groups]
+        cluster.network_interfaces = network.create_network_interfaces(ec2, cluster.name, chosen, all_groups)
+        current.update(subnetIds=subnet_ids, securityGroupIds=groups)
+
+    return "VpcConfigUpdate", {"Subnets": subnet_ids, "SecurityGroups": groups}, apply
+
+
+def _logging(call: Call, cluster: Cluster) -> Change:
+    after = cluster_settings.logging(call.params["logging"], cluster.record["logging"])
+    if after == cluster.record["logging"]:
+        raise invalid_parameter("No changes needed for the logging config provided", clusterName=cluster.name)
+    return "LoggingUpdate", {"ClusterLogging": after}, lambda: cluster.record.update(logging=after)
+
+
+def _access(call: Call, cluster: Cluster) -> Change:
+    """One way only: https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html"""
+    modes, current = cluster_settings.AUTHENTICATION_MODES, cluster.authentication_mode
+    mode = call.params["accessConfig"].get("authenticationMode")
+    if mode not in modes or modes.index(mode) != modes.index(current) + 1:
+        raise invalid_parameter(f"Unsupported authentication mode update from {current} to {mode}", clusterName=cluster.name)
+
+    def apply() -> None:
+        cluster.record["accessConfig"]["authenticationMode"] = mode
+        access_entries.add_creator(cluster)
+        for group in cluster.node_groups.values():
+            access_entries.add_nodes(cluster, group.record["nodeRole"])
+
+    return "AccessConfigUpdate", {"AuthenticationMode": mode}, apply
+
+
+def _upgrade_policy(call: Call, cluster: Cluster) -> Change:
+    after = cluster_settings.upgrade_policy(call.params["upgradePolicy"], versions.VERSIONS[cluster.version])
+    if after == cluster.record["upgradePolicy"]:
+        raise invalid_parameter("No changes needed for the upgrade policy provided", clusterName=cluster.name)
+    return "UpgradePolicyUpdate", {"UpgradePolicy": after}, lambda: cluster.record.update(upgradePolicy=after)
+
+
+def _deletion_protection(call: Call, cluster: Cluster) -> Change:
+    after = call.params["deletionProtection"]
+    if after == cluster.record["deletionProtection"]:
+        raise invalid_parameter("No changes needed for the deletion protection provided", clusterName=cluster.name)
+    return "DeletionProtectionUpdate", {"DeletionProtection": after}, lambda: cluster.record.update(deletionProtection=after)
+
+
+_CHANGES: dict[str, Callable[[Call, Cluster], Change]] = {
+    "resourcesVpcConfig": _vpc_config,
+    "logging": _logging,
+    "accessConfig": _access,
+    "upgradePolicy": _upgrade_policy,
+    "deletionProtection": _deletion_protection,
+}

@@ -1,0 +1,187 @@
+"""Clusters: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+
+A cluster has a real security group and interfaces in its subnets, which last as long as it does.
+"""
+
+import re
+import uuid
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.eks import access_entries, cluster_settings, endpoints, network, principals, versions
+from localcloud.aws.eks.endpoints import Endpoint
+from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.state import (
+    Cluster,
+    Eks,
+    Record,
+    check_tags,
+    cluster_of,
+    clusters,
+    now,
+    page,
+    publish_cluster,
+    refuse_while_updating,
+)
+from localcloud.aws.patching import operation, state_of
+
+NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,99}")
+
+
+def set_endpoint(account: str, region: str, name: str, url: str, certificate_authority: str, issuer: str | None = None) -> None:
+    """Let a cluster be the one that answers at this URL with this CA (base64 of PEM): for whoever realizes it.
+
+    Clients see it once the cluster is ACTIVE.
+    """
+    cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
+    cluster.endpoint = Endpoint(url, certificate_authority, issuer or cluster.endpoint.issuer)
+    if "endpoint" in cluster.record:
+        _show_endpoint(cluster)
+        publish_cluster(cluster, "changed")
+
+
+@operation("eks", "CreateCluster")
+def create_cluster(call: Call) -> Record:
+    name, token = call.params["name"], call.params.get("clientRequestToken", "")
+    known = clusters(call).get(name)
+    if known is not None:
+        if token and token == known.token:
+            return {"cluster": known.record}
+        raise in_use(f"Cluster already exists with name: {name}", clusterName=name)
+    cluster_settings.refuse_not_emulated(call.params)
+    record = _checked_record(call)
+    vpc = record["resourcesVpcConfig"]
+    ec2 = call.backend_of("ec2")
+    group_id = network.create_cluster_security_group(ec2, name, vpc["vpcId"], record["id"][:10])
+    vpc["clusterSecurityGroupId"] = group_id
+    cluster = Cluster(
+        record=record,
+        account=call.account,
+        region=call.region,
+        token=token,
+        creator=principals.creator(call),
+        self_managed_addons=call.params.get("bootstrapSelfManagedAddons", True),
+        endpoint=endpoints.new(call.region),
+        network_interfaces=network.create_network_interfaces(
+            ec2, name, network.subnets(ec2, vpc["subnetIds"]), [group_id, *vpc["securityGroupIds"]]
+        ),
+    )
+    clusters(call)[name] = cluster
+    durations.schedule(record, "status", "CREATING", "ACTIVE", "eks-cluster", then=lambda: _now_active(cluster))
+    publish_cluster(cluster, "created")
+    return {"cluster": record}
+
+
+def _checked_record(call: Call) -> Record:
+    """The new cluster as it will be described; refuses what EKS refuses, creates nothing."""
+    params, name = call.params, call.params["name"]
+    if not NAME.fullmatch(name):
+        raise invalid_parameter(f"The cluster name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,99}}$", clusterName=name)
+    version = versions.offered(params.get("version", versions.DEFAULT))
+    _check_role(call, params["roleArn"], name)
+    kubernetes_network = params.get("kubernetesNetworkConfig", {})
+    if kubernetes_network.get("ipFamily", "ipv4") != "ipv4":
+        raise not_emulated("clusters of IP family ipv6")
+    vpc = _vpc_config(call, name)
+    identifier = str(uuid.uuid4())
+    record: Record = {
+        "name": name,
+        "arn": f"arn:aws:eks:{call.region}:{call.account}:cluster/{name}",
+        "id": identifier,
+        "createdAt": now(),
+        "version": version.name,
+        "platformVersion": version.platform,
+        "roleArn": params["roleArn"],
+        "resourcesVpcConfig": vpc,
+        "kubernetesNetworkConfig": {
+            "serviceIpv4Cidr": network.service_network(
+                call.backend_of("ec2"), vpc["vpcId"], kubernetes_network.get("serviceIpv4Cidr"), name
+            ),
+            "ipFamily": "ipv4",
+            "elasticLoadBalancing": {"enabled": False},
+        },
+        "logging": cluster_settings.logging(params.get("logging", {})),
+        "certificateAuthority": {},
+        "tags": check_tags(params.get("tags", {})),
+        "health": {"issues": []},
+        "accessConfig": cluster_settings.access(params.get("accessConfig", {})),
+        "upgradePolicy": cluster_settings.upgrade_policy(params.get("upgradePolicy", {}), version),
+        "deletionProtection": params.get("deletionProtection", False),
+    }
+    if params.get("encryptionConfig"):
+        record["encryptionConfig"] = cluster_settings.encryption(call, params["encryptionConfig"])
+    return record
+
+
+def _check_role(call: Call, arn: str, cluster: str) -> None:
+    role = principals.role_of(call, arn)
+    if role is None or not principals.trusts(role, "eks.amazonaws.com", "sts:AssumeRole"):
+        raise invalid_parameter(
+            f"Role with arn: {arn}, could not be assumed because it does not exist or the trusted entity is not correct",
+            clusterName=cluster,
+        )
+
+
+def _vpc_config(call: Call, cluster: str) -> Record:
+    wanted, ec2 = call.params["resourcesVpcConfig"], call.backend_of("ec2")
+    public, private = cluster_settings.endpoint_access(wanted)
+    subnets: list[Any] = network.cluster_subnets(ec2, wanted.get("subnetIds", []), cluster)
+    groups = wanted.get("securityGroupIds", [])
+    network.check_security_groups(ec2, groups, subnets[0].vpc_id, cluster)
+    return {
+        "subnetIds": [subnet.id for subnet in subnets],
+        "securityGroupIds": groups,
+        "vpcId": subnets[0].vpc_id,
+        "endpointPublicAccess": public,
+        "endpointPrivateAccess": private,
+        "publicAccessCidrs": network.public_cidrs(wanted.get("publicAccessCidrs") or ["0.0.0.0/0"], cluster) if public else [],
+    }
+
+
+def _now_active(cluster: Cluster) -> None:
+    _show_endpoint(cluster)
+    if cluster.authentication_mode != "CONFIG_MAP":
+        access_entries.add_creator(cluster)
+    publish_cluster(cluster, "changed")
+
+
+def _show_endpoint(cluster: Cluster) -> None:
+    cluster.record["endpoint"] = cluster.endpoint.url
+    cluster.record["certificateAuthority"] = {"data": cluster.endpoint.certificate_authority}
+    cluster.record["identity"] = {"oidc": {"issuer": cluster.endpoint.issuer}}
+
+
+@operation("eks", "DescribeCluster")
+def describe_cluster(call: Call) -> Record:
+    return {"cluster": cluster_of(call).record}
+
+
+@operation("eks", "ListClusters")
+def list_clusters(call: Call) -> Record:
+    return page(call, "clusters", sorted(clusters(call)))
+
+
+@operation("eks", "DeleteCluster")
+def delete_cluster(call: Call) -> Record:
+    cluster = cluster_of(call)
+    if cluster.status == "DELETING":
+        return {"cluster": cluster.record}
+    if cluster.node_groups:
+        raise in_use("Cluster has nodegroups attached", clusterName=cluster.name, nodegroupName=",".join(cluster.node_groups))
+    if cluster.record["deletionProtection"]:
+        raise invalid_request(f"Cluster {cluster.name} cannot be deleted: deletion protection is enabled", clusterName=cluster.name)
+    if cluster.status == "CREATING":
+        raise in_use(f"Cannot delete cluster {cluster.name} while it is being created", clusterName=cluster.name)
+    refuse_while_updating(f"cluster {cluster.name}", cluster.updates, "delete")
+    ec2, known = call.backend_of("ec2"), clusters(call)
+
+    def gone() -> None:
+        known.pop(cluster.name, None)
+        network.delete_network_interfaces(ec2, cluster.network_interfaces)
+        network.delete_cluster_security_group(ec2, cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"])
+        publish_cluster(cluster, "gone")
+
+    durations.schedule(cluster.record, "status", "DELETING", "DELETED", "eks-cluster-delete", then=gone)
+    publish_cluster(cluster, "changed")
+    return {"cluster": cluster.record}

@@ -1,0 +1,48 @@
+"""Where a cluster's Kubernetes API is reached, and by which certificate it is known."""
+
+import base64
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    url: str
+    certificate_authority: str
+    """base64 of PEM, as EKS gives it."""
+    issuer: str
+    """Of service account tokens (OpenID Connect)."""
+
+
+def new(region: str) -> Endpoint:
+    """One of a cluster that nothing realizes: the form is EKS's, nobody answers there."""
+    identifier = secrets.token_hex(16).upper()
+    return Endpoint(
+        url=f"https://{identifier}.gr7.{region}.eks.amazonaws.com",
+        certificate_authority=_certificate_authority(),
+        issuer=f"https://oidc.eks.{region}.amazonaws.com/id/{identifier}",
+    )
+
+
+def _certificate_authority() -> str:
+    """A real certificate, so that clients can parse it; its key is thrown away."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - timedelta(minutes=5))
+        .not_valid_after(today + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return base64.b64encode(certificate.public_bytes(serialization.Encoding.PEM)).decode()

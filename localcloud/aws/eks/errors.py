@@ -1,0 +1,25 @@
+"""Refusals as EKS gives them. Codes: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page."""
+
+from localcloud.aws.errors import AwsError
+
+
+def invalid_parameter(message: str, **members: str) -> AwsError:
+    """`members` are those of the modelled exception: clusterName, nodegroupName, addonName."""
+    return AwsError("InvalidParameterException", message, **members)
+
+
+def invalid_request(message: str, **members: str) -> AwsError:
+    return AwsError("InvalidRequestException", message, **members)
+
+
+def in_use(message: str, **members: str) -> AwsError:
+    return AwsError("ResourceInUseException", message, **members)
+
+
+def not_found(message: str, **members: str) -> AwsError:
+    return AwsError("ResourceNotFoundException", message, **members)
+
+
+def not_emulated(what: str) -> AwsError:
+    """For what EKS has and the local cloud does not: refused, never ignored."""
+    return AwsError("NotImplementedInLocalCloud", f"The local cloud's EKS has no {what}.", status=400)

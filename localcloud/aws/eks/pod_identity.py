@@ -1,0 +1,139 @@
+"""Pod Identity associations: which IAM role a service account's pods have.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
+"""
+
+import re
+import uuid
+
+from moto.moto_api._internal import mock_random
+
+from localcloud.aws.call import Call
+from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_found
+from localcloud.aws.eks.principals import IAM_PRINCIPAL, role_of, trusts
+from localcloud.aws.eks.state import Cluster, Record, check_tags, now, page, usable_cluster_of
+from localcloud.aws.patching import operation
+
+_KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_SUMMARY = ("clusterName", "namespace", "serviceAccount", "associationArn", "associationId", "ownerArn")
+
+
+@operation("eks", "CreatePodIdentityAssociation")
+def create_pod_identity_association(call: Call) -> Record:
+    cluster, params = usable_cluster_of(call), call.params
+    for name, limit in (("namespace", 63), ("serviceAccount", 253)):
+        if len(params[name]) > limit or not _KUBERNETES_NAME.fullmatch(params[name]):
+            raise invalid_parameter(f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name)
+    record = add(call, cluster, params["namespace"], params["serviceAccount"], params["roleArn"], check_tags(params.get("tags", {})))
+    record["disableSessionTags"] = params.get("disableSessionTags", False)
+    _set_optional(record, params)
+    return {"association": record}
+
+
+@operation("eks", "DescribePodIdentityAssociation")
+def describe_pod_identity_association(call: Call) -> Record:
+    return {"association": _association(call, usable_cluster_of(call))}
+
+
+@operation("eks", "ListPodIdentityAssociations")
+def list_pod_identity_associations(call: Call) -> Record:
+    wanted = {name: call.params[name] for name in ("namespace", "serviceAccount") if name in call.params}
+    found = [
+        {name: record[name] for name in _SUMMARY if name in record}
+        for record in usable_cluster_of(call).associations.values()
+        if all(record[name] == value for name, value in wanted.items())
+    ]
+    return page(call, "associations", found)
+
+
+@operation("eks", "UpdatePodIdentityAssociation")
+def update_pod_identity_association(call: Call) -> Record:
+    cluster, params = usable_cluster_of(call), call.params
+    record = _association(call, cluster)
+    _refuse_owned(record)
+    if "roleArn" in params:
+        check_role(call, params["roleArn"])
+        record["roleArn"] = params["roleArn"]
+    if "disableSessionTags" in params:
+        record["disableSessionTags"] = params["disableSessionTags"]
+    _set_optional(record, params)
+    record["modifiedAt"] = now()
+    return {"association": record}
+
+
+@operation("eks", "DeletePodIdentityAssociation")
+def delete_pod_identity_association(call: Call) -> Record:
+    cluster = usable_cluster_of(call)
+    record = _association(call, cluster)
+    _refuse_owned(record)
+    del cluster.associations[record["associationId"]]
+    return {"association": record}
+
+
+def add(
+    call: Call, cluster: Cluster, namespace: str, service_account: str, role_arn: str, tags: dict[str, str], owner: str | None = None
+) -> Record:
+    """A new association; `owner` is the ARN of the add-on that it belongs to."""
+    check_role(call, role_arn)
+    for other in cluster.associations.values():
+        if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
+            raise in_use(f"Association already exists: {other['associationId']}", clusterName=cluster.name)
+    identifier = "a-" + mock_random.get_random_string(17, lower_case=True)
+    record: Record = {
+        "clusterName": cluster.name,
+        "namespace": namespace,
+        "serviceAccount": service_account,
+        "roleArn": role_arn,
+        "associationArn": cluster.arn_of("podidentityassociation", identifier),
+        "associationId": identifier,
+        "tags": tags,
+        "createdAt": now(),
+        "modifiedAt": now(),
+        "disableSessionTags": False,
+    }
+    if owner is not None:
+        record["ownerArn"] = owner
+    cluster.associations[identifier] = record
+    return record
+
+
+def check_role(call: Call, arn: str) -> None:
+    match = IAM_PRINCIPAL.fullmatch(arn)
+    if match is None or match["kind"] != "role":
+        raise invalid_parameter(f"Role ARN {arn} is not valid")
+    if match["account"] != call.account:
+        raise invalid_parameter("Role provided in the request must be in the cluster's account; for another's use targetRoleArn")
+    role = role_of(call, arn)
+    if role is None:
+        raise invalid_parameter("Role provided in the request does not exist.")
+    if not trusts(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+        raise invalid_parameter("Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue.")
+
+
+def _association(call: Call, cluster: Cluster) -> Record:
+    record = cluster.associations.get(call.params["associationId"])
+    if record is None:
+        raise not_found(f"No association found with id: {call.params['associationId']}", clusterName=cluster.name)
+    return record
+
+
+def _refuse_owned(record: Record) -> None:
+    if "ownerArn" in record:
+        raise invalid_request(f"Association {record['associationId']} is owned by {record['ownerArn']}: change it through its owner")
+
+
+def _set_optional(record: Record, params: Record) -> None:
+    """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html; an empty target role removes it."""
+    if params.get("policy") and not record["disableSessionTags"]:
+        raise invalid_parameter("A session policy requires disableSessionTags to be true")
+    if "policy" in params:
+        record["policy"] = params["policy"]
+    if "targetRoleArn" in params:
+        record.pop("targetRoleArn", None)
+        record.pop("externalId", None)
+        if params["targetRoleArn"]:
+            if not IAM_PRINCIPAL.fullmatch(params["targetRoleArn"]):
+                raise invalid_parameter(f"Target role ARN {params['targetRoleArn']} is not valid")
+            record["targetRoleArn"] = params["targetRoleArn"]
+            record["externalId"] = f"{record['clusterName']}/{record['namespace']}/{record['serviceAccount']}/{uuid.uuid4()}"

@@ -1,0 +1,56 @@
+"""IAM users, roles and keys that a cluster's settings name."""
+
+import json
+import re
+from typing import Any
+
+from localcloud.aws import identity
+from localcloud.aws.account import USER_ARN
+from localcloud.aws.call import Call
+
+IAM_PRINCIPAL = re.compile(r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>role|user)/(?P<path>[\w+=,.@/-]*/)?(?P<name>[\w+=,.@-]+)")
+
+
+def role_of(call: Call, arn: str) -> Any | None:
+    """moto's role with this ARN, if there is one."""
+    return next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
+
+
+def exists(call: Call, arn: str) -> bool:
+    """Whether a user or role is there. One of another account is taken to be: its IAM is not here."""
+    match = IAM_PRINCIPAL.fullmatch(arn)
+    if match is None:
+        return False
+    if match["account"] != call.account:
+        return True
+    if match["kind"] == "role":
+        return role_of(call, arn) is not None
+    return any(user.arn == arn for user in call.backend_of("iam").users.values())
+
+
+def trusts(role: Any, service: str, *actions: str) -> bool:
+    """Whether the role's trust policy lets a service do all these actions (sts:AssumeRole, sts:TagSession)."""
+    document = role.assume_role_policy_document
+    policy = json.loads(document) if isinstance(document, str) else document
+    allowed: set[str] = set()
+    for statement in _list(policy.get("Statement", [])):
+        if statement.get("Effect") == "Allow" and _names_service(statement.get("Principal", {}), service):
+            allowed.update(action.lower() for action in _list(statement.get("Action", [])))
+    return all(allowed & {action.lower(), "sts:*", "*"} for action in actions)
+
+
+def creator(call: Call) -> str:
+    """The IAM user or role behind the call: what EKS makes the cluster's first admin."""
+    session = identity.session_of(call)
+    if session is not None:
+        return str(session.role_arn)
+    arn = identity.caller_arn(call)
+    return arn if IAM_PRINCIPAL.fullmatch(arn) else USER_ARN
+
+
+def _names_service(principal: Any, service: str) -> bool:
+    return isinstance(principal, dict) and service in _list(principal.get("Service", []))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,179 @@
+"""What one account has in one region's EKS. Records are dicts as EKS's Describe calls show them."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.aws import events
+from localcloud.aws.call import Call
+from localcloud.aws.eks.endpoints import Endpoint
+from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_found
+from localcloud.aws.patching import state_of
+
+Record = dict[str, Any]
+
+
+@dataclass
+class NodeGroup:
+    record: Record
+    token: str
+    """The client's idempotency token."""
+    template_id: str | None = None
+    """EKS's own launch template, made from the user's."""
+    profile: str | None = None
+    """The instance profile that carries the node role."""
+    owns_remote_access_group: bool = False
+    updates: dict[str, Record] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.record["nodegroupName"])
+
+    @property
+    def group_names(self) -> list[str]:
+        return [group["name"] for group in self.record["resources"].get("autoScalingGroups", [])]
+
+
+@dataclass
+class Addon:
+    record: Record
+    token: str
+    updates: dict[str, Record] = field(default_factory=dict)
+
+
+@dataclass
+class AccessEntry:
+    record: Record
+    policies: dict[str, Record] = field(default_factory=dict)
+    """Policy ARN -> the association."""
+
+
+@dataclass
+class Cluster:
+    record: Record
+    account: str
+    region: str
+    token: str
+    creator: str | None
+    """IAM principal that created the cluster."""
+    self_managed_addons: bool
+    """vpc-cni, kube-proxy and CoreDNS were put in at creation, not as add-ons."""
+    endpoint: Endpoint
+    network_interfaces: list[str] = field(default_factory=list)
+    node_groups: dict[str, NodeGroup] = field(default_factory=dict)
+    addons: dict[str, Addon] = field(default_factory=dict)
+    access_entries: dict[str, AccessEntry] = field(default_factory=dict)
+    associations: dict[str, Record] = field(default_factory=dict)
+    """Pod identity associations by id."""
+    updates: dict[str, Record] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.record["name"])
+
+    @property
+    def status(self) -> str:
+        return str(self.record["status"])
+
+    @property
+    def version(self) -> str:
+        return str(self.record["version"])
+
+    @property
+    def authentication_mode(self) -> str:
+        return str(self.record["accessConfig"]["authenticationMode"])
+
+    def arn_of(self, kind: str, *path: str) -> str:
+        """ARN of something of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
+        return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))
+
+
+@dataclass
+class Eks:
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+
+
+def clusters(call: Call) -> dict[str, Cluster]:
+    return state_of(call.backend, Eks).clusters
+
+
+def cluster_of(call: Call) -> Cluster:
+    """The cluster that the call names."""
+    name = call.params.get("clusterName") or call.params.get("name") or ""
+    cluster = clusters(call).get(name)
+    if cluster is None:
+        raise not_found(f"No cluster found for name: {name}.", clusterName=name)
+    return cluster
+
+
+def usable_cluster_of(call: Call) -> Cluster:
+    """The cluster that the call names, which must be past its creation and not on its way out."""
+    cluster = cluster_of(call)
+    if cluster.status not in ("ACTIVE", "UPDATING"):
+        raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+    return cluster
+
+
+def node_group_of(call: Call, cluster: Cluster) -> NodeGroup:
+    name = call.params["nodegroupName"]
+    group = cluster.node_groups.get(name)
+    if group is None:
+        raise not_found(f"No node group found for name: {name}.", clusterName=cluster.name, nodegroupName=name)
+    return group
+
+
+def addon_of(call: Call, cluster: Cluster) -> Addon:
+    name = call.params["addonName"]
+    addon = cluster.addons.get(name)
+    if addon is None:
+        raise not_found(f"No addon: {name} found in cluster: {cluster.name}", clusterName=cluster.name, addonName=name)
+    return addon
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
+    """One page of a List answer; the token is the position of the next."""
+    everything = list(items)
+    token = call.params.get("nextToken") or "0"
+    if not token.isdigit() or int(token) > len(everything):
+        raise invalid_parameter("Invalid nextToken provided")
+    start = int(token)
+    end = start + int(call.params.get("maxResults") or default_size)
+    answer: Record = {member: everything[start:end]}
+    if end < len(everything):
+        answer["nextToken"] = str(end)
+    return answer
+
+
+def check_tags(tags: dict[str, str]) -> dict[str, str]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html#tag-restrictions"""
+    if len(tags) > 50:
+        raise invalid_parameter("Too many tags: a resource can have at most 50")
+    for key, value in tags.items():
+        if key.lower().startswith("aws:"):
+            raise invalid_parameter(f"Tag key {key} is invalid: the prefix aws: is reserved")
+        if not 1 <= len(key) <= 128 or len(value) > 256:
+            raise invalid_parameter(f"Tag {key} is invalid: keys have 1 to 128 characters, values at most 256")
+    return dict(tags)
+
+
+def refuse_while_updating(owner: str, updates: dict[str, Record], update_type: str) -> None:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html: ResourceInUseException"""
+    for update in updates.values():
+        if update["status"] == "InProgress":
+            raise in_use(f"Cannot {update_type} because {owner} currently has update {update['id']} in progress")
+
+
+def publish_cluster(cluster: Cluster, action: events.Action) -> None:
+    details = {} if action == "gone" else deepcopy(cluster.record)
+    events.publish(events.Event("cluster", action, cluster.name, cluster.region, cluster.account, details))
+
+
+def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action) -> None:
+    details = {} if action == "gone" else deepcopy(group.record)
+    events.publish(events.Event("node-group", action, f"{cluster.name}/{group.name}", cluster.region, cluster.account, details))

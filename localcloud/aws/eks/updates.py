@@ -1,0 +1,60 @@
+"""Updates of clusters, node groups and add-ons: https://docs.aws.amazon.com/eks/latest/APIReference/API_Update.html"""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.eks.errors import not_found
+from localcloud.aws.eks.state import Record, addon_of, cluster_of, node_group_of, now, page
+from localcloud.aws.patching import operation
+
+
+def start(
+    updates: dict[str, Record], update_type: str, params: dict[str, Any], duration: str, then: Callable[[Record], None]
+) -> Record:
+    """A new update, in progress. When its time has come it is Successful, and `then` does what it was for; it may make it Failed."""
+    update: Record = {
+        "id": str(uuid.uuid4()),
+        "type": update_type,
+        "params": [{"type": name, "value": _text(value)} for name, value in params.items() if value is not None],
+        "createdAt": now(),
+        "errors": [],
+    }
+    updates[update["id"]] = update
+    durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update))
+    return update
+
+
+def fail(update: Record, code: str, message: str, resource_ids: list[str]) -> None:
+    update["status"] = "Failed"
+    update["errors"].append({"errorCode": code, "errorMessage": message, "resourceIds": resource_ids})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _updates_asked_for(call: Call) -> dict[str, Record]:
+    """Those of the node group or add-on that the call names, else the cluster's own."""
+    cluster = cluster_of(call)
+    if call.params.get("nodegroupName"):
+        return node_group_of(call, cluster).updates
+    if call.params.get("addonName"):
+        return addon_of(call, cluster).updates
+    return cluster.updates
+
+
+@operation("eks", "DescribeUpdate")
+def describe_update(call: Call) -> Record:
+    update = _updates_asked_for(call).get(call.params["updateId"])
+    if update is None:
+        raise not_found(f"No update found for ID: {call.params['updateId']}")
+    return {"update": update}
+
+
+@operation("eks", "ListUpdates")
+def list_updates(call: Call) -> Record:
+    return page(call, "updateIds", _updates_asked_for(call))

@@ -1,0 +1,111 @@
+"""Which Kubernetes versions EKS offers, and until when: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from localcloud.aws import images
+from localcloud.aws.call import Call
+from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.state import Record, page
+from localcloud.aws.patching import operation
+
+AS_OF = date(2026, 11, 21)
+"""The local EKS offers what EKS offered on this day, so that a test gives the same answer tomorrow."""
+
+DEFAULT = "1.35"
+"""What CreateCluster takes where no version is given."""
+
+
+@dataclass(frozen=True)
+class KubernetesVersion:
+    name: str
+    platform: str
+    released: date | None = None
+    standard_until: date | None = None
+    extended_until: date | None = None
+
+    @property
+    def minor(self) -> int:
+        return int(self.name.split(".")[1])
+
+    @property
+    def patch(self) -> str:
+        """What new control planes and node images run."""
+        return images.KUBERNETES_PATCHES[self.name]
+
+    @property
+    def support(self) -> str:
+        if self.extended_until is not None and AS_OF > self.extended_until:
+            return "UNSUPPORTED"
+        if self.standard_until is not None and AS_OF > self.standard_until:
+            return "EXTENDED_SUPPORT"
+        return "STANDARD_SUPPORT"
+
+
+VERSIONS = {
+    version.name: version
+    for version in (
+        # Dates: the user guide's release calendar and endoflife.date/amazon-eks. Those of 1.36 were not found.
+        KubernetesVersion("1.30", "eks.66", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
+        KubernetesVersion("1.31", "eks.58", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
+        KubernetesVersion("1.32", "eks.42", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
+        KubernetesVersion("1.33", "eks.35", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29)),
+        KubernetesVersion("1.34", "eks.21", date(2025, 10, 2), date(2026, 12, 2), date(2027, 12, 2)),
+        KubernetesVersion("1.35", "eks.11", date(2026, 1, 27), date(2027, 3, 27), date(2028, 3, 27)),
+        KubernetesVersion("1.36", "eks.5"),
+    )
+}
+
+
+def offered(name: str) -> KubernetesVersion:
+    """A version that a cluster can be created with or updated to."""
+    version = VERSIONS.get(name)
+    if version is None or version.support == "UNSUPPORTED":
+        raise invalid_parameter("unsupported Kubernetes version")
+    return version
+
+
+def minor(name: str) -> int:
+    return int(name.split(".")[1])
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _describe(version: KubernetesVersion) -> Record:
+    answer: Record = {
+        "clusterVersion": version.name,
+        "clusterType": "eks",
+        "defaultPlatformVersion": version.platform,
+        "defaultVersion": version.name == DEFAULT,
+        "status": version.support.lower().replace("_", "-"),
+        "versionStatus": version.support,
+        "kubernetesPatchVersion": version.patch,
+    }
+    dates = {
+        "releaseDate": version.released,
+        "endOfStandardSupportDate": version.standard_until,
+        "endOfExtendedSupportDate": version.extended_until,
+    }
+    return answer | {name: _midnight(day) for name, day in dates.items() if day is not None}
+
+
+@operation("eks", "DescribeClusterVersions")
+def describe_cluster_versions(call: Call) -> Record:
+    params = call.params
+    unknown = [name for name in params.get("clusterVersions", []) if name not in VERSIONS]
+    if unknown:
+        raise invalid_parameter(f"Invalid cluster version(s): {', '.join(unknown)}")
+    wanted = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
+    chosen = [
+        version
+        for version in sorted(VERSIONS.values(), key=lambda version: -version.minor)
+        if (not params.get("clusterVersions") or version.name in params["clusterVersions"])
+        and (not params.get("defaultOnly") or version.name == DEFAULT)
+        and (not wanted or version.support == wanted)
+        # Versions past their support are only shown when asked for.
+        and (params.get("includeAll") or params.get("clusterVersions") or wanted or version.support != "UNSUPPORTED")
+        and params.get("clusterType", "eks") == "eks"
+    ]
+    return page(call, "clusterVersions", [_describe(version) for version in chosen])
