@@ -1,0 +1,176 @@
+"""The operations on capacity reservations.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.ec2.utils import random_id
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import instance_types, placement_groups, tagging
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, add, all_reservations, find
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
+
+PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
+
+
+@operation("ec2", "CreateCapacityReservation")
+def create_capacity_reservation(call: Call) -> dict[str, Any]:
+    params, backend = call.params, call.backend
+    state = state_of(backend, CapacityReservations)
+    if params.get("ClientToken") in state.by_client_token:
+        return {"CapacityReservation": shown(backend, find(backend, state.by_client_token[params["ClientToken"]]))}
+    for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
+        if name not in params:
+            raise missing(name[0].lower() + name[1:])
+    zone = _checked_zone(call)
+    _check(call, zone)
+    tags = tagging.asked_for(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
+    end_dry_run(call)
+    reservation = CapacityReservation(
+        id=random_id("cr"),
+        instance_type=params["InstanceType"],
+        zone=zone,
+        total=params["InstanceCount"],
+        match=params.get("InstanceMatchCriteria", "open"),
+        platform=params["InstancePlatform"],
+        tenancy=params.get("Tenancy", "default"),
+        ebs_optimized=params.get("EbsOptimized", False),
+        placement_group_arn=params.get("PlacementGroupArn"),
+        end=params.get("EndDate"),
+    )
+    add(backend, reservation)
+    if "ClientToken" in params:
+        state.by_client_token[params["ClientToken"]] = reservation.id
+    backend.create_tags([reservation.id], tags)
+    return {"CapacityReservation": shown(backend, reservation)}
+
+
+def _checked_zone(call: Call) -> str:
+    zone = call.params.get("AvailabilityZone") or call.params.get("AvailabilityZoneId")
+    if zone is None:
+        raise missing("availabilityZone")
+    return zone_named(call.backend, zone).name
+
+
+def _check(call: Call, zone: str) -> None:
+    params = call.params
+    name = params["InstanceType"]
+    if not instance_types.exists_in(call.region, name):
+        raise invalid_value(name, "instanceType", "The instance type does not exist")
+    if zone not in instance_types.offered_zones(call.region).get(name, ()):
+        raise AwsError("Unsupported", f"The instance type {name} is not supported in the Availability Zone {zone}.")
+    if params["InstancePlatform"] not in PLATFORMS and not params["InstancePlatform"].startswith(PLATFORMS):
+        raise invalid_value(params["InstancePlatform"], "instancePlatform", "The platform is not supported")
+    if params["InstanceCount"] < 1:
+        raise invalid_value(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+    if params.get("InstanceMatchCriteria", "open") not in ("open", "targeted"):
+        raise invalid_value(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
+    _check_end(params.get("EndDateType", "limited" if "EndDate" in params else "unlimited"), params.get("EndDate"))
+    if "PlacementGroupArn" in params:
+        placement_groups.by_arn(call.backend, params["PlacementGroupArn"])
+
+
+def _check_end(kind: str, end: datetime | None) -> None:
+    if kind not in ("limited", "unlimited"):
+        raise invalid_value(kind, "endDateType", "It must be limited or unlimited.")
+    if (kind == "limited") != (end is not None):
+        raise AwsError("InvalidParameterCombination", "An end date must be given if the end date type is limited, and only then.")
+    if end is not None and end.astimezone(UTC) <= datetime.now(UTC):
+        raise invalid_value(end.isoformat(), "endDate", "The end date must be in the future.")
+
+
+@operation("ec2", "DescribeCapacityReservations")
+def describe_capacity_reservations(call: Call) -> dict[str, Any]:
+    backend, ids = call.backend, call.params.get("CapacityReservationIds", [])
+    kept = keep(
+        [find(backend, reservation_id) for reservation_id in ids] if ids else all_reservations(backend),
+        call.params.get("Filters"),
+        {
+            "instance-type": lambda item: item.instance_type,
+            "owner-id": lambda item: call.account,
+            "instance-platform": lambda item: item.platform,
+            "availability-zone": lambda item: item.zone,
+            "tenancy": lambda item: item.tenancy,
+            "state": lambda item: item.state,
+            "end-date-type": lambda item: "limited" if item.end else "unlimited",
+            "instance-match-criteria": lambda item: item.match,
+            "placement-group-arn": lambda item: item.placement_group_arn,
+        },
+        lambda item: tagging.tags_of(backend, item.id),
+    )
+    end_dry_run(call)
+    kept, token = page(kept, call.params)
+    return {"CapacityReservations": [shown(backend, reservation) for reservation in kept], **token}
+
+
+@operation("ec2", "ModifyCapacityReservation")
+def modify_capacity_reservation(call: Call) -> dict[str, Any]:
+    params, reservation = call.params, find(call.backend, call.params["CapacityReservationId"])
+    _refuse_unless_ours(reservation)
+    if params.get("InstanceCount", 1) < 1:
+        raise invalid_value(params["InstanceCount"], "instanceCount", "It must be 1 or more.")
+    kind = params.get("EndDateType", "limited" if params.get("EndDate") or reservation.end else "unlimited")
+    end = params.get("EndDate") or (reservation.end if kind == "limited" else None)
+    _check_end(kind, end)
+    match = params.get("InstanceMatchCriteria", reservation.match)
+    if match not in ("open", "targeted"):
+        raise invalid_value(match, "instanceMatchCriteria", "It must be open or targeted.")
+    end_dry_run(call)
+    reservation.total, reservation.end, reservation.match = params.get("InstanceCount", reservation.total), end, match
+    return {"Return": True}
+
+
+@operation("ec2", "CancelCapacityReservation")
+def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
+    reservation = find(call.backend, call.params["CapacityReservationId"])
+    _refuse_unless_ours(reservation)
+    end_dry_run(call)
+    reservation.state = "cancelled"
+    reservation.users.clear()  # they run on, outside of it
+    return {"Return": True}
+
+
+def _refuse_unless_ours(reservation: CapacityReservation) -> None:
+    if reservation.kind == "capacity-block":
+        raise AwsError(
+            "OperationNotPermitted",
+            f"The capacity reservation '{reservation.id}' is a Capacity Block: it cannot be changed or cancelled.",
+        )
+    if reservation.state not in ("active", "pending", "scheduled"):
+        raise AwsError("InvalidState", f"The capacity reservation '{reservation.id}' is in the {reservation.state} state.")
+
+
+def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
+    """As DescribeCapacityReservations shows it."""
+    return {
+        "CapacityReservationId": reservation.id,
+        "CapacityReservationArn": (
+            f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}:capacity-reservation/{reservation.id}"
+        ),
+        "OwnerId": backend.account_id,
+        "InstanceType": reservation.instance_type,
+        "InstancePlatform": reservation.platform,
+        "AvailabilityZone": reservation.zone,
+        "AvailabilityZoneId": zone_named(backend, reservation.zone).zone_id,
+        "Tenancy": reservation.tenancy,
+        "TotalInstanceCount": reservation.total,
+        "AvailableInstanceCount": reservation.available,
+        "EbsOptimized": reservation.ebs_optimized,
+        "EphemeralStorage": False,
+        "State": reservation.state,
+        "StartDate": reservation.start,
+        "EndDate": reservation.end,
+        "EndDateType": "limited" if reservation.end else "unlimited",
+        "InstanceMatchCriteria": reservation.match,
+        "CreateDate": reservation.created,
+        "PlacementGroupArn": reservation.placement_group_arn,
+        "ReservationType": reservation.kind,
+        "Tags": tagging.shown(backend, reservation.id),
+    }

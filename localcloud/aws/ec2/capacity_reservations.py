@@ -1,0 +1,119 @@
+"""On-demand capacity reservations and capacity blocks: the record and its counts.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservation-overview.html
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from moto.core.utils import utcnow
+from moto.ec2.utils import random_id
+
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import instance_types
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import state_of
+
+Kind = Literal["default", "capacity-block"]
+Match = Literal["open", "targeted"]
+
+
+@dataclass
+class CapacityReservation:
+    """Instances of one type in one zone that are kept for this account."""
+
+    id: str
+    instance_type: str
+    zone: str
+    total: int
+    kind: Kind = "default"
+    match: Match = "open"
+    state: str = "active"
+    platform: str = "Linux/UNIX"
+    tenancy: str = "default"
+    ebs_optimized: bool = False
+    placement_group_arn: str | None = None
+    resource_group_arn: str | None = None
+    """Of the resource group it is in, if any (a launch may target the group)."""
+    created: datetime = field(default_factory=utcnow)
+    start: datetime = field(default_factory=utcnow)
+    end: datetime | None = None
+    seeded: bool = False
+    """It was there before: no program made it, none has to remove it."""
+    users: set[str] = field(default_factory=set)
+    """Ids of the instances that run in it."""
+
+    @property
+    def available(self) -> int:
+        return max(self.total - len(self.users), 0) if self.state == "active" else 0
+
+
+class CapacityReservations:
+    """Those of one account and region, by id."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, CapacityReservation] = {}
+        self.by_client_token: dict[str, str] = {}
+
+
+def all_reservations(backend: Any) -> list[CapacityReservation]:
+    return list(state_of(backend, CapacityReservations).by_id.values())
+
+
+def find(backend: Any, reservation_id: str) -> CapacityReservation:
+    if not reservation_id.startswith("cr-"):
+        raise AwsError("InvalidCapacityReservationId.Malformed", f'Invalid id: "{reservation_id}" (expecting "cr-...")')
+    reservation = state_of(backend, CapacityReservations).by_id.get(reservation_id)
+    if reservation is None:
+        raise AwsError("InvalidCapacityReservationId.NotFound", f"The capacity reservation '{reservation_id}' does not exist")
+    return reservation
+
+
+def add(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
+    state_of(backend, CapacityReservations).by_id[reservation.id] = reservation
+    return reservation
+
+
+def release(backend: Any, instance_id: str) -> None:
+    """The instance no longer runs in a reservation."""
+    for reservation in all_reservations(backend):
+        reservation.users.discard(instance_id)
+
+
+def seed(
+    instance_type: str,
+    zone: str,
+    count: int = 1,
+    *,
+    reservation_id: str | None = None,
+    kind: Kind = "default",
+    match: Match | None = None,
+    state: str = "active",
+    placement_group_arn: str | None = None,
+    resource_group_arn: str | None = None,
+    days: int = 1,
+    account: str = ACCOUNT,
+) -> str:
+    """Let the account have a reservation, as if bought earlier; returns its id. A capacity block is always targeted."""
+    region = zone[:-1]
+    if zone not in instance_types.offered_zones(region).get(instance_type, ()):
+        raise ValueError(f"{instance_type} is not offered in {zone}")
+    if count < 1:
+        raise ValueError(f"a reservation is of 1 instance or more, not {count}")
+    reservation = CapacityReservation(
+        id=reservation_id or random_id("cr"),
+        instance_type=instance_type,
+        zone=zone,
+        total=count,
+        kind=kind,
+        match=match or ("targeted" if kind == "capacity-block" else "open"),
+        state=state,
+        placement_group_arn=placement_group_arn,
+        resource_group_arn=resource_group_arn,
+        end=datetime.now(UTC) + timedelta(days=days) if kind == "capacity-block" else None,
+        seeded=True,
+    )
+    return add(backend_of("ec2", account, region), reservation).id

@@ -1,0 +1,58 @@
+"""The `Filters` of EC2's Describe operations, and their pages."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from localcloud.aws.errors import AwsError
+
+Item = TypeVar("Item")
+Values = str | int | bool | None | Iterable[str]
+
+
+def keep(
+    items: Iterable[Item],
+    filters: Sequence[Mapping[str, Any]] | None,
+    value: Mapping[str, Callable[[Item], Values]],
+    tags: Callable[[Item], Mapping[str, str]],
+) -> list[Item]:
+    """The items that pass all filters; `value` reads an item's value by the filter's name.
+
+    A filter that AWS does not know is refused.
+    """
+    kept = list(items)
+    for asked in filters or ():
+        name, wanted = asked.get("Name", "null"), asked.get("Values", [])
+        reader = _reader(name, value, tags)
+        kept = [item for item in kept if _matches(reader(item), wanted)]
+    return kept
+
+
+def _reader(
+    name: str, value: Mapping[str, Callable[[Item], Values]], tags: Callable[[Item], Mapping[str, str]]
+) -> Callable[[Item], Values]:
+    if name in value:
+        return value[name]
+    if name.startswith("tag:"):
+        return lambda item: tags(item).get(name[4:])
+    if name == "tag-key":
+        return lambda item: list(tags(item))
+    if name == "tag-value":
+        return lambda item: list(tags(item).values())
+    raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+
+
+def _matches(actual: Values, wanted: Sequence[str]) -> bool:
+    if actual is None:
+        return False
+    if isinstance(actual, bool):
+        return str(actual).lower() in wanted
+    values = [str(actual)] if isinstance(actual, str | int) else list(actual)
+    return any(text == pattern or fnmatchcase(text, pattern) for text in values for pattern in wanted)
+
+
+def page(items: Sequence[Item], params: Mapping[str, Any]) -> tuple[list[Item], dict[str, str]]:
+    """The items of the page asked for by `MaxResults` and `NextToken`, and the answer's `NextToken`."""
+    start = int(params.get("NextToken") or 0)
+    end = start + int(params.get("MaxResults") or len(items) or 1)
+    return list(items[start:end]), {"NextToken": str(end)} if end < len(items) else {}

@@ -1,0 +1,107 @@
+"""DescribeImages. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html"""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+
+def find_image(backend: Any, image_id: str) -> Any:
+    """moto's record of an image, refused as a launch is refused."""
+    if not image_id.startswith("ami-"):
+        raise AwsError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
+    image = backend.amis.get(image_id)
+    if image is None:
+        raise AwsError("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+    return image
+
+
+def launchable(backend: Any, image_id: str) -> Any:
+    image = find_image(backend, image_id)
+    if image.state != "available":
+        raise AwsError("InvalidAMIID.Unavailable", f"The image id '[{image_id}]' is no longer available")
+    return image
+
+
+def created(image: Any) -> str:
+    text: str = image.creation_date.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return text
+
+
+@operation("ec2", "DescribeImages")
+def describe_images(call: Call) -> dict[str, Any]:
+    backend, ids, owners = call.backend, call.params.get("ImageIds"), call.params.get("Owners")
+    images = [find_image(backend, image_id) for image_id in ids] if ids else list(backend.amis.values())
+    if owners:
+        wanted = {call.account if owner == "self" else owner for owner in owners}
+        images = [image for image in images if {image.owner_id, image.owner_alias} & wanted]
+    users = call.params.get("ExecutableUsers")
+    if users:
+        images = [image for image in images if _may_launch(image, {call.account if user == "self" else user for user in users})]
+    images = keep(
+        images,
+        call.params.get("Filters"),
+        {
+            "architecture": lambda image: image.architecture,
+            "creation-date": created,
+            "description": lambda image: image.description,
+            "ena-support": lambda image: True,
+            "hypervisor": lambda image: image.hypervisor,
+            "image-id": lambda image: image.id,
+            "image-type": lambda image: image.image_type,
+            "is-public": lambda image: image.is_public,
+            "name": lambda image: image.name,
+            "owner-alias": lambda image: image.owner_alias,
+            "owner-id": lambda image: image.owner_id,
+            "platform": lambda image: image.platform,
+            "root-device-name": lambda image: image.root_device_name,
+            "root-device-type": lambda image: image.root_device_type,
+            "source-instance-id": lambda image: image.source_instance_id,
+            "state": lambda image: image.state,
+            "virtualization-type": lambda image: image.virtualization_type,
+        },
+        lambda image: tagging.tags_of(backend, image.id),
+    )
+    end_dry_run(call)
+    images, token = page(images, call.params)
+    return {"Images": [shown(backend, image) for image in images], **token}
+
+
+def _may_launch(image: Any, users: set[str]) -> bool:
+    if image.is_public:
+        return True
+    return any(permission.get("UserId") in users for permission in image.launch_permissions)
+
+
+def shown(backend: Any, image: Any) -> dict[str, Any]:
+    """As DescribeImages shows it."""
+    return {
+        "ImageId": image.id,
+        "Name": image.name,
+        "Description": image.description,
+        "Architecture": image.architecture,
+        "CreationDate": created(image),
+        "ImageLocation": image.image_location,
+        "ImageType": image.image_type,
+        "ImageOwnerAlias": image.owner_alias,
+        "OwnerId": image.owner_id,
+        "Public": image.is_public,
+        "State": image.state,
+        "Hypervisor": image.hypervisor,
+        "VirtualizationType": image.virtualization_type,
+        "RootDeviceName": image.root_device_name,
+        "RootDeviceType": image.root_device_type,
+        "EnaSupport": True,
+        "SriovNetSupport": image.sriov,
+        "BootMode": image.boot_mode,
+        "Platform": image.platform,
+        "PlatformDetails": "Linux/UNIX",
+        "UsageOperation": "RunInstances",
+        "SourceInstanceId": image.source_instance_id,
+        "BlockDeviceMappings": image.block_device_mappings,
+        "Tags": tagging.shown(backend, image.id),
+    }

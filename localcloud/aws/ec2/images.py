@@ -1,0 +1,60 @@
+"""The public images of `localcloud.aws.images` as EC2 knows them."""
+
+import hashlib
+from typing import Any
+
+from moto.core.parse import default_timestamp_parser
+from moto.ec2.models.amis import Ami, AmiBackend
+
+from localcloud.aws.images import IMAGES
+
+
+class PublicImage(Ami):
+    """An image of somebody else. moto's own class makes a volume and a snapshot in our account for each."""
+
+    def __init__(self, backend: Any, image_id: str, root_gib: int, **facts: Any) -> None:
+        self.ec2_backend = backend
+        self.id = image_id
+        self.root_gib = root_gib
+        self.snapshot_id = "snap-" + hashlib.sha256(image_id.encode()).hexdigest()[:17]
+        self.state, self.image_type, self.hypervisor = "available", "machine", "xen"
+        self.virtualization_type, self.root_device_type, self.sriov, self.boot_mode = "hvm", "ebs", "simple", "uefi-preferred"
+        self.kernel_id = self.platform = self.instance_id = None
+        self.product_codes = set()
+        self.launch_permissions = [{"Group": "all"}]
+        for name, value in facts.items():
+            setattr(self, name, value)
+        self.image_location = f"{self.owner_alias or self.owner_id}/{self.name}"
+
+    @property
+    def block_device_mappings(self) -> list[dict[str, Any]]:
+        volume = {
+            "SnapshotId": self.snapshot_id,
+            "VolumeSize": self.root_gib,
+            "VolumeType": "gp3",
+            "DeleteOnTermination": True,
+            "Encrypted": False,
+        }
+        return [{"DeviceName": self.root_device_name, "Ebs": volume}]
+
+
+def install() -> None:
+    backend: Any = AmiBackend
+    backend._load_amis = _load
+
+
+def _load(backend: Any) -> None:
+    for image in IMAGES:
+        image_id = image.id(backend.region_name)
+        backend.amis[image_id] = PublicImage(
+            backend,
+            image_id,
+            image.root_gib,
+            name=image.name,
+            description=image.description,
+            owner_id=image.owner,
+            owner_alias="amazon",
+            architecture=image.architecture,
+            root_device_name=image.root_device,
+            creation_date=default_timestamp_parser(image.created),
+        )

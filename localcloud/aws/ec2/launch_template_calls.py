@@ -1,0 +1,177 @@
+"""The operations on launch templates.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html
+"""
+
+from typing import Any
+
+from localcloud.aws.account import USER_ARN
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.launch_templates import check_name, find, plain, stored, version_of
+from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+
+@operation("ec2", "CreateLaunchTemplate")
+def create_launch_template(call: Call) -> dict[str, Any]:
+    params = call.params
+    name = params.get("LaunchTemplateName")
+    if not name:
+        raise missing("launchTemplateName")
+    if not params.get("LaunchTemplateData"):
+        raise missing("launchTemplateData")
+    check_name(call.backend, name)
+    data = stored(params["LaunchTemplateData"])
+    tags = tagging.asked_for(params.get("TagSpecifications"), "launch-template")
+    end_dry_run(call)
+    template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
+    return {"LaunchTemplate": _shown(template)}
+
+
+@operation("ec2", "CreateLaunchTemplateVersion")
+def create_launch_template_version(call: Call) -> dict[str, Any]:
+    template = _named(call)
+    data = stored(call.params.get("LaunchTemplateData", {}))
+    source = call.params.get("SourceVersion")
+    if source is not None:
+        data = {**version_of(template, source).data, **data}
+    if not data:
+        raise missing("launchTemplateData")
+    end_dry_run(call)
+    version = template.create_version(data, call.params.get("VersionDescription"))
+    return {"LaunchTemplateVersion": _version_shown(version)}
+
+
+@operation("ec2", "DescribeLaunchTemplates")
+def describe_launch_templates(call: Call) -> dict[str, Any]:
+    params, backend = call.params, call.backend
+    ids, names = params.get("LaunchTemplateIds"), params.get("LaunchTemplateNames")
+    templates = list(backend.launch_templates.values())
+    if ids:
+        templates = [find(backend, template_id=template_id) for template_id in ids]
+    elif names:
+        templates = [find(backend, name=name) for name in names]
+    kept = keep(
+        templates,
+        params.get("Filters"),
+        {
+            "create-time": lambda template: template.create_time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+            "launch-template-name": lambda template: template.name,
+        },
+        lambda template: tagging.tags_of(backend, template.id),
+    )
+    end_dry_run(call)
+    kept, token = page(kept, params)
+    return {"LaunchTemplates": [_shown(template) for template in kept], **token}
+
+
+@operation("ec2", "DescribeLaunchTemplateVersions")
+def describe_launch_template_versions(call: Call) -> dict[str, Any]:
+    params, wanted = call.params, call.params.get("Versions", [])
+    if params.get("LaunchTemplateId") or params.get("LaunchTemplateName"):
+        template = _named(call)
+        low, high = int(params.get("MinVersion", 1)), int(params.get("MaxVersion", template.versions[-1].number))
+        versions = [version_of(template, number) for number in wanted] if wanted else reversed(template.versions)
+        found = [version for version in versions if low <= version.number <= high]
+    else:
+        if not wanted or not set(wanted) <= {"$Latest", "$Default"}:
+            raise missing("launchTemplateId or launchTemplateName")
+        found = [version_of(template, number) for template in call.backend.launch_templates.values() for number in wanted]
+    found = keep(
+        found,
+        params.get("Filters"),
+        {
+            "image-id": lambda version: version.data.get("ImageId"),
+            "instance-type": lambda version: version.data.get("InstanceType"),
+            "is-default-version": lambda version: version.template.is_default(version),
+            "iam-instance-profile": lambda version: list(version.data.get("IamInstanceProfile", {}).values()),
+        },
+        lambda version: {},
+    )
+    end_dry_run(call)
+    found, token = page(found, params)
+    return {"LaunchTemplateVersions": [_version_shown(version) for version in found], **token}
+
+
+@operation("ec2", "ModifyLaunchTemplate")
+def modify_launch_template(call: Call) -> dict[str, Any]:
+    template = _named(call)
+    if "DefaultVersion" not in call.params:
+        raise missing("defaultVersion")
+    version = version_of(template, call.params["DefaultVersion"])
+    end_dry_run(call)
+    template.default_version_number = version.number
+    return {"LaunchTemplate": _shown(template)}
+
+
+@operation("ec2", "DeleteLaunchTemplate")
+def delete_launch_template(call: Call) -> dict[str, Any]:
+    template = _named(call)
+    end_dry_run(call)
+    shown = _shown(template)
+    del call.backend.launch_templates[template.id], call.backend.launch_template_name_to_ids[template.name]
+    call.backend.launch_template_insert_order.remove(template.id)
+    tagging.forget(call.backend, template.id)
+    return {"LaunchTemplate": shown}
+
+
+@operation("ec2", "DeleteLaunchTemplateVersions")
+def delete_launch_template_versions(call: Call) -> dict[str, Any]:
+    template, numbers = _named(call), call.params.get("Versions", [])
+    if not numbers:
+        raise missing("launchTemplateVersion")
+    end_dry_run(call)
+    deleted: list[dict[str, Any]] = []
+    kept: list[dict[str, Any]] = []
+    for number in numbers:
+        known = {"LaunchTemplateId": template.id, "LaunchTemplateName": template.name}
+        refusal = _delete_version(template, number)
+        if refusal is None:
+            deleted.append({**known, "VersionNumber": int(number)})
+        else:
+            kept.append({**known, "VersionNumber": int(number) if str(number).isdigit() else 0, "ResponseError": refusal})
+    return {"SuccessfullyDeletedLaunchTemplateVersions": deleted, "UnsuccessfullyDeletedLaunchTemplateVersions": kept}
+
+
+def _delete_version(template: Any, number: str) -> dict[str, str] | None:
+    """Delete it, or say why not."""
+    try:
+        version = version_of(template, number)
+    except AwsError as error:
+        return {"Code": "launchTemplateVersionDoesNotExist", "Message": error.message}
+    if template.is_default(version):
+        return {"Code": "unexpectedError", "Message": "The default version of a launch template cannot be deleted."}
+    template.versions.remove(version)
+    return None
+
+
+def _named(call: Call) -> Any:
+    return find(call.backend, call.params.get("LaunchTemplateId"), call.params.get("LaunchTemplateName"))
+
+
+def _shown(template: Any) -> dict[str, Any]:
+    return {
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "CreateTime": template.create_time,
+        "CreatedBy": USER_ARN,
+        "DefaultVersionNumber": template.default_version_number,
+        "LatestVersionNumber": template.versions[-1].number,
+        "Tags": tagging.shown(template.ec2_backend, template.id),
+    }
+
+
+def _version_shown(version: Any) -> dict[str, Any]:
+    return {
+        "LaunchTemplateId": version.template.id,
+        "LaunchTemplateName": version.template.name,
+        "VersionNumber": version.number,
+        "VersionDescription": version.description,
+        "CreateTime": version.create_time,
+        "CreatedBy": USER_ARN,
+        "DefaultVersion": version.template.is_default(version),
+        "LaunchTemplateData": plain(version.data),
+    }

@@ -1,0 +1,29 @@
+"""Refusals that several EC2 operations share, in AWS's words.
+
+Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+"""
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+
+
+def missing(parameter: str) -> AwsError:
+    return AwsError("MissingParameter", f"The request must contain the parameter {parameter}")
+
+
+def invalid_value(value: object, parameter: str, reason: str) -> AwsError:
+    return AwsError("InvalidParameterValue", f"Value ({value}) for parameter {parameter} is invalid. {reason}")
+
+
+def not_found(code: str, what: str, identifier: str) -> AwsError:
+    return AwsError(code, f"The {what} '{identifier}' does not exist")
+
+
+def in_use(what: str, identifier: str) -> AwsError:
+    return AwsError("DependencyViolation", f"The {what} '{identifier}' has dependencies and cannot be deleted.")
+
+
+def end_dry_run(call: Call) -> None:
+    """Stop a request that was made to see whether it would succeed."""
+    if call.params.get("DryRun"):
+        raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)

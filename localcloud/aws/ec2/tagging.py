@@ -1,0 +1,146 @@
+"""Tags of EC2 resources: moto keeps them on its backend by resource id.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX, get_prefix
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import refusals
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+MAXIMUM_TAGS = 50
+
+PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log": "fl"}
+"""Resource types whose ids moto does not take for taggable."""
+
+
+def install() -> None:
+    for kind, prefix in PREFIXES.items():
+        EC2_RESOURCE_TO_PREFIX[kind] = prefix
+        EC2_PREFIX_TO_RESOURCE[prefix] = kind
+    resource: Any = TaggedEC2Resource
+    resource.get_tags = _get_tags
+
+
+def _get_tags(resource: Any) -> list[dict[str, str]]:
+    """As moto's, which looks through the tags of all resources with regular expressions for each one shown."""
+    if not resource.id:
+        return []
+    kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "")
+    tags = resource.ec2_backend.tags.get(resource.id, {})
+    return [{"resource_id": resource.id, "key": key, "value": value, "resource_type": kind} for key, value in tags.items()]
+
+
+def tags_of(backend: Any, resource_id: str) -> dict[str, str]:
+    return dict(backend.tags.get(resource_id, {}))
+
+
+def shown(backend: Any, resource_id: str) -> list[dict[str, str]]:
+    """Tags as Describe operations show them."""
+    return [{"Key": key, "Value": value} for key, value in tags_of(backend, resource_id).items()]
+
+
+def forget(backend: Any, resource_id: str) -> None:
+    """Drop the tags of a resource that is gone."""
+    backend.tags.pop(resource_id, None)
+
+
+def asked_for(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
+    """Resource type -> tags of `TagSpecifications`; refuses types other than the allowed ones (none given: takes all)."""
+    tags: dict[str, dict[str, str]] = {}
+    for specification in specifications or ():
+        kind = specification.get("ResourceType")
+        if not kind:
+            raise AwsError("InvalidParameterValue", "Tag specification resource type must have a value")
+        if allowed and kind not in allowed:
+            raise AwsError("InvalidParameterValue", f"'{kind}' is not a valid taggable resource type for this operation.")
+        if kind in tags:
+            raise AwsError("InvalidParameterValue", f"{kind}: Duplicate ResourceType")
+        tags[kind] = checked(specification.get("Tags", []))
+    return tags
+
+
+def checked(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Tags by key, refused as AWS refuses them."""
+    result: dict[str, str] = {}
+    for tag in tags:
+        key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")
+        if not key:
+            raise AwsError("InvalidParameterValue", "Tag key cannot be empty")
+        if key.lower().startswith("aws:"):
+            raise invalid_value(key, "key", "Tag keys starting with 'aws:' are reserved for internal use")
+        if len(key) > 128:
+            raise AwsError("InvalidParameterValue", f"Tag key exceeds the maximum length of 128 characters: '{key[:20]}...'")
+        if len(value) > 256:
+            raise AwsError("InvalidParameterValue", f"Tag value exceeds the maximum length of 256 characters: '{value[:20]}...'")
+        if key in result:
+            raise AwsError("InvalidParameterValue", f"Duplicate tag key '{key}' specified.")
+        result[key] = value
+    if len(result) > MAXIMUM_TAGS:
+        raise AwsError("TagLimitExceeded", f"The maximum number of Tags for a resource has been reached: {MAXIMUM_TAGS}.")
+    return result
+
+
+@operation("ec2", "CreateTags")
+def create_tags(call: Call) -> dict[str, Any]:
+    if not call.params.get("Resources"):
+        raise refusals.missing("resourceIdSet")
+    if not call.params.get("Tags"):
+        raise refusals.missing("tagSet")
+    checked(call.params["Tags"])
+    for resource_id in call.params["Resources"]:
+        _must_exist(call.backend, resource_id)
+    end_dry_run(call)
+    call.moto()
+    return {}
+
+
+_HOLDERS = {
+    "eipalloc": "InvalidAllocationID.NotFound",
+    "eni": "InvalidNetworkInterfaceID.NotFound",
+    "nat": "NatGatewayNotFound",
+    "vpce": "InvalidVpcEndpointId.NotFound",
+    "pg": "InvalidPlacementGroup.Unknown",
+    "cr": "InvalidCapacityReservationId.NotFound",
+    "fl": "InvalidFlowLogId.NotFound",
+    "sgr": "InvalidSecurityGroupRuleId.NotFound",
+}
+"""Resources whose existence moto does not check when it tags them -> AWS's code."""
+
+
+def _must_exist(backend: Any, resource_id: str) -> None:
+    prefix = get_prefix(resource_id)
+    code = _HOLDERS.get(prefix)
+    if code is None:
+        return
+    if resource_id not in _known_ids(backend, prefix):
+        raise refusals.not_found(code, "ID", resource_id)
+
+
+def _known_ids(backend: Any, prefix: str) -> Iterable[str]:
+    from localcloud.aws.ec2 import capacity_reservations, placement_groups
+
+    match prefix:
+        case "eipalloc":
+            return [address.allocation_id for address in backend.addresses]
+        case "eni":
+            return list(backend.enis)
+        case "nat":
+            return list(backend.nat_gateways)
+        case "vpce":
+            return list(backend.vpc_end_points)
+        case "pg":
+            return [group.id for group in placement_groups.all_groups(backend)]
+        case "cr":
+            return [reservation.id for reservation in capacity_reservations.all_reservations(backend)]
+        case "fl":
+            return list(backend.flow_logs)
+    groups = [group for in_vpc in backend.groups.values() for group in in_vpc.values()]
+    return [rule.id for group in groups for rule in (*group.ingress_rules, *group.egress_rules)]

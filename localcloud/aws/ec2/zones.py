@@ -1,0 +1,23 @@
+"""Availability zones by name or id."""
+
+from functools import cache
+from typing import Any
+
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
+
+from localcloud.aws.ec2.refusals import invalid_value
+
+
+@cache
+def zones_of(region: str) -> tuple[Zone, ...]:
+    return tuple(zone for zone in RegionsAndZonesBackend.zones.get(region, ()) if zone.zone_type == "availability-zone")
+
+
+def zone_named(backend: Any, name_or_id: str) -> Zone:
+    """The region's zone of that name (us-west-2a) or id (usw2-az1)."""
+    zones = zones_of(backend.region_name)
+    for zone in zones:
+        if name_or_id in (zone.name, zone.zone_id):
+            return zone
+    names = ", ".join(zone.name for zone in zones)
+    raise invalid_value(name_or_id, "availabilityZone", f"The availability zones of the region are: {names}.")
