@@ -3,7 +3,6 @@
 import importlib
 import os
 import threading
-import warnings
 from typing import Any
 
 _EXTENSIONS = ("account", "ec2", "autoscaling", "eks")
@@ -31,12 +30,13 @@ def _configure_moto() -> None:
     os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
     os.environ["MOTO_ENABLE_KEYPAIR_VALIDATION"] = "true"
     from moto import settings
+    from moto.core import errors
 
     settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = True
     settings.ENABLE_AMI_VALIDATION = True
     settings.ENABLE_KEYPAIR_VALIDATION = True
-    # Services refuse with more codes than their botocore model lists.
-    warnings.filterwarnings("ignore", message="Exception\\(AwsError\\)", module="moto")
+    # It warns of error codes that botocore's model of a service lacks; AWS uses many of those.
+    errors.warn = lambda *_, **__: None  # type: ignore[assignment]
 
 
 def _install_extensions() -> None:

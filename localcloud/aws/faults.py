@@ -16,6 +16,8 @@ _lock = threading.Lock()
 _STATUS = {
     "AccessDenied": 403,
     "AccessDeniedException": 403,
+    "InsufficientCapacity": 500,
+    "InsufficientInstanceCapacity": 500,
     "InternalError": 500,
     "InternalFailure": 500,
     "InternalServerError": 500,

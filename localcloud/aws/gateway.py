@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from moto.core.errors import get_error_model
 from moto.core.model import OperationModel, ServiceModel
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import Request, determine_request_protocol
@@ -125,7 +126,7 @@ def _answer(call: Call) -> Response:
     except Refused as refused:
         return refused.response
     except AwsError as error:
-        return _serialized(call, error, error.status)
+        return _serialized(call, error, error.status or _status_of(call, error))
     except HTTPException as error:  # moto's older exceptions carry their own body
         return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
     except Exception as error:
@@ -149,6 +150,12 @@ def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) 
 
 def _is_moto_exception(error: Exception) -> bool:
     return type(error).__module__.startswith("moto.") and hasattr(error, "code")
+
+
+def _status_of(call: Call, error: AwsError) -> int | None:
+    """500 for what the model calls a fault of the service without giving a status (KMS); None leaves it to the serializer."""
+    model = get_error_model(error, call.service_model)._shape_model
+    return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None
 
 
 def _serialized(call: Call, result: object, status: int | None = None) -> Response:

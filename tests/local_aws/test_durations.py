@@ -1,0 +1,109 @@
+"""AWS's times, times a factor."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.aws import durations
+from tests.local_aws.clients import LocalAws
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class Thing:
+    status = "new"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(durations, "now", clock)
+    monkeypatch.setitem(durations.DURATIONS, "thing", durations.Duration(100, "made up"))
+    monkeypatch.setitem(durations.DURATIONS, "other", durations.Duration(40, "made up"))
+    yield clock
+    durations.set_factor(0)
+    durations.settle()
+
+
+@pytest.mark.parametrize(("factor", "due"), [(0, 0), (0.5, 50), (1, 100), (3, 300)])
+def test_a_thing_is_ready_after_its_time_times_the_factor(clock: Clock, factor: float, due: float) -> None:
+    durations.set_factor(factor)
+    thing = Thing()
+    durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
+    assert thing.status == "CREATING"
+    if due:
+        clock.time += due - 1
+        durations.settle()
+        assert thing.status == "CREATING"
+        clock.time += 1
+    durations.settle()
+    assert thing.status == "ACTIVE"
+
+
+def test_a_key_of_a_dict_has_a_status_too(clock: Clock) -> None:
+    thing = {"State": "new"}
+    durations.schedule(thing, "State", "pending", "available", "thing")
+    assert thing["State"] == "pending"
+    durations.settle()
+    assert thing["State"] == "available"
+
+
+def test_what_follows_starts_when_its_predecessor_was_due(clock: Clock) -> None:
+    durations.set_factor(1)
+    first, second = Thing(), Thing()
+    durations.schedule(first, "status", "A", "B", "thing", then=lambda: durations.schedule(second, "status", "C", "D", "other"))
+    clock.time += 139
+    durations.settle()
+    assert (first.status, second.status) == ("B", "C")
+    clock.time += 1
+    durations.settle()
+    assert second.status == "D"
+
+
+def test_things_become_ready_in_the_order_of_their_times(clock: Clock) -> None:
+    durations.set_factor(1)
+    order: list[str] = []
+    durations.schedule(Thing(), "status", "A", "B", "thing", then=lambda: order.append("thing"))
+    durations.schedule(Thing(), "status", "A", "B", "other", then=lambda: order.append("other"))
+    clock.time += 1000
+    durations.settle()
+    assert order == ["other", "thing"]
+
+
+def test_deleting_replaces_a_creation_under_way(clock: Clock) -> None:
+    durations.set_factor(1)
+    thing = Thing()
+    durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
+    durations.schedule(thing, "status", "DELETING", "DELETED", "other")
+    clock.time += 1000
+    durations.settle()
+    assert thing.status == "DELETED"
+
+
+def test_a_negative_factor_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        durations.set_factor(-1)
+
+
+def test_every_duration_has_a_source() -> None:
+    assert all(duration.source and duration.seconds > 0 for duration in durations.DURATIONS.values())
+
+
+def test_a_file_system_takes_its_time_in_the_server(server: LocalAws) -> None:
+    efs = server.client("efs")
+    server.control("PUT", "delays", {"factor": 0.1})
+    seconds = server.control("GET", "delays")["durations"]["efs-file-system"]["seconds"] * 0.1
+    started = time.monotonic()
+    made = efs.create_file_system(CreationToken="t")
+    assert made["LifeCycleState"] == "creating"
+    while efs.describe_file_systems(FileSystemId=made["FileSystemId"])["FileSystems"][0]["LifeCycleState"] == "creating":
+        assert time.monotonic() - started < 30
+    server.control("PUT", "delays", {"factor": 0})
+    assert time.monotonic() - started >= seconds
