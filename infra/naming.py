@@ -79,6 +79,15 @@ class Naming:
         """The EKS cluster's name; fixed, since kubeconfigs, tags and policies of others contain it."""
         return f"{PROJECT}-{self.stack}"
 
+    @property
+    def control_plane_logs(self) -> str:
+        """Where EKS writes; it leaves no choice: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
+        return f"/aws/eks/{self.cluster}/cluster"
+
+    @property
+    def flow_logs(self) -> str:
+        return f"/{PROJECT}/{self.stack}/flow-logs"
+
     def name(self, part: str) -> str:
         """Name of a component of this stack, and the beginning of its children's names."""
         return f"{self.cluster}-{part}"

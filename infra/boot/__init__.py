@@ -1,0 +1,1 @@
+"""User data as pure functions: what an instance does when it boots."""

@@ -1,0 +1,89 @@
+"""What an EKS node is told at boot: nodeadm's NodeConfig and what must happen before the kubelet starts.
+
+https://awslabs.github.io/amazon-eks-ami/nodeadm/
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from infra.naming import Taint
+
+LARGEST_LIMIT: Final = 2**63
+"""Memory that RDMA may pin: practically unlimited. nodeadm carries the number through a float64, so the real RLIM_INFINITY
+(2**64 - 1) would be rounded up to 2**64 and containerd would refuse it; 2**63 survives exactly."""
+
+OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
+"""nodeadm's own default, repeated because a list in NodeConfig replaces the default list."""
+
+HUGE_PAGES: Final = 5128
+"""2 MiB pages that libfabric's EFA provider works with; AWS's EFA driver pre-allocates as many:
+https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
+
+BOUNDARY: Final = "gpumpi-boot"
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """What EKS writes into user data itself, unless the AMI is the user's own."""
+
+    name: str
+    endpoint: str
+    certificate_authority: str
+    service_cidr: str
+
+
+def node_config(
+    *,
+    raid0: bool,
+    pinned_memory: bool,
+    cluster: ClusterAccess | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+) -> dict[str, object]:
+    """NodeConfig with only what differs from EKS's defaults; `cluster`, `labels` and `taints` are for one's own AMI."""
+    spec: dict[str, object] = {}
+    if cluster is not None:
+        spec["cluster"] = {
+            "name": cluster.name,
+            "apiServerEndpoint": cluster.endpoint,
+            "certificateAuthority": cluster.certificate_authority,
+            "cidr": cluster.service_cidr,
+        }
+        spec["kubelet"] = {"flags": _kubelet_flags(labels or {}, taints)}
+    if pinned_memory:
+        memlock = {"type": "RLIMIT_MEMLOCK", "soft": LARGEST_LIMIT, "hard": LARGEST_LIMIT}
+        spec["containerd"] = {"baseRuntimeSpec": {"process": {"rlimits": [OPEN_FILES, memlock]}}}
+    if raid0:
+        spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
+    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+
+
+def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
+    """So that a node has its labels and taints from the first second, before any pod can land on it."""
+    flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()))]
+    if taints:
+        flags.append("--register-with-taints=" + ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints))
+    return flags
+
+
+def reserve_huge_pages(pages: int) -> str:
+    """Shell that reserves the pages; cloud-init runs it before nodeadm starts the kubelet, which counts them once."""
+    return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > /etc/sysctl.d/90-gpumpi.conf\nsysctl --load /etc/sysctl.d/90-gpumpi.conf\n"
+
+
+def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
+    """The parts as the MIME document that EKS asks for."""
+    parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=False, width=1000))]
+    if huge_pages:
+        parts.append(('text/x-shellscript; charset="us-ascii"', reserve_huge_pages(huge_pages)))
+    body = "".join(f"--{BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
+    return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{BOUNDARY}"\n\n{body}--{BOUNDARY}--\n'
+
+
+def encoded(text: str) -> str:
+    """As a launch template carries it."""
+    return base64.b64encode(text.encode()).decode()

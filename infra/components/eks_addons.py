@@ -1,0 +1,128 @@
+"""EKS add-ons: which there are, how they are set, and the component that installs them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import versions
+from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
+from infra.naming import COMPONENT, GPU_TAINT, Naming
+from infra.policies import Account
+
+NAMESPACE = "kube-system"
+
+
+@dataclass(frozen=True)
+class Addon:
+    """One add-on as this program wants it."""
+
+    name: str
+    version: str
+    configuration: Mapping[str, object] = field(default_factory=dict)
+    # what it may do in AWS, if anything
+    service_account: str | None = None
+    managed_policy: str | None = None
+
+
+def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
+    """Without these no node becomes Ready and no pod gets credentials. `wanted`: add-on -> version."""
+    return (
+        Addon(
+            versions.VPC_CNI,
+            wanted[versions.VPC_CNI],
+            {
+                "enableNetworkPolicy": "true",
+                # A few addresses at a time. By default a node holds a whole spare interface: 50 addresses on a p5, and
+                # forty idle nodes empty a subnet. https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
+                "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
+            },
+            service_account="aws-node",
+            managed_policy="AmazonEKS_CNI_Policy",
+        ),
+        Addon(versions.POD_IDENTITY_AGENT, wanted[versions.POD_IDENTITY_AGENT]),
+    )
+
+
+def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool) -> tuple[Addon, ...]:
+    """These wait for pods to run; before there is a node EKS would call them degraded after 20 minutes."""
+    gpu_toleration = {"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}
+    efs = Addon(
+        versions.EFS_CSI_DRIVER,
+        wanted[versions.EFS_CSI_DRIVER],
+        service_account="efs-csi-controller-sa",
+        managed_policy="service-role/AmazonEFSCSIDriverPolicy",
+    )
+    return (
+        Addon(versions.KUBE_PROXY, wanted[versions.KUBE_PROXY]),
+        Addon(versions.COREDNS, wanted[versions.COREDNS]),
+        *((efs,) if shared_storage else ()),
+        Addon(
+            versions.NODE_MONITORING_AGENT,
+            wanted[versions.NODE_MONITORING_AGENT],
+            # its GPU part has no tolerations by default and would miss the very nodes it is for (aws/containers-roadmap#2567)
+            {"dcgmAgent": {"tolerations": [gpu_toleration]}},
+        ),
+        Addon(versions.METRICS_SERVER, wanted[versions.METRICS_SERVER]),
+    )
+
+
+@dataclass(frozen=True)
+class EksAddonsArgs:
+    naming: Naming
+    account: Account
+    cluster_name: pulumi.Input[str]
+    addons: Sequence[Addon]
+    after: Sequence[pulumi.Resource] = ()
+    """What must run first. The add-ons' roles do not wait for it."""
+
+
+class EksAddons(pulumi.ComponentResource):
+    """Creates managed add-ons with pinned versions; what one may do in AWS comes by Pod Identity, never from the node."""
+
+    def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
+        self._name, self._args = name, args
+        self._addons = [self._create(addon) for addon in args.addons]
+        self.register_outputs({})
+
+    def _create(self, addon: Addon) -> aws.eks.Addon:
+        args = self._args
+        role = self._create_role(addon)
+        return aws.eks.Addon(
+            f"{self._name}-{addon.name}",
+            cluster_name=args.cluster_name,
+            addon_name=addon.name,
+            addon_version=addon.version,
+            configuration_values=json.dumps(addon.configuration) if addon.configuration else None,
+            pod_identity_associations=(
+                [{"role_arn": role.arn, "service_account": addon.service_account}] if role and addon.service_account else None
+            ),
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            tags=args.naming.tags(Name=f"{args.naming.cluster}-{addon.name}"),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *([role.permission] if role else [])]),
+        )
+
+    def _create_role(self, addon: Addon) -> PodRole | None:
+        args = self._args
+        if addon.service_account is None or addon.managed_policy is None:
+            return None
+        return PodRole(
+            f"{self._name}-{addon.name}-role",
+            PodRoleArgs(
+                args.naming,
+                description=f"Add-on {addon.name} of {args.naming.cluster}",
+                cluster_arn=args.account.arn("eks", f"cluster/{args.naming.cluster}"),
+                namespace=NAMESPACE,
+                service_account=addon.service_account,
+                policy=ManagedPolicy(args.account.managed_policy(addon.managed_policy)),
+            ),
+            pulumi.ResourceOptions(parent=self),
+        )
+
+    @property
+    def addons(self) -> Sequence[pulumi.Resource]:
+        return self._addons

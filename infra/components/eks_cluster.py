@@ -1,0 +1,150 @@
+"""The Kubernetes control plane and who may use it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import policies
+from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.naming import COMPONENT, Naming, principal
+from infra.policies import Account
+
+LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
+
+
+@dataclass(frozen=True)
+class EksClusterArgs:
+    naming: Naming
+    account: Account
+    version: str
+    service_cidr: str
+    """Addresses of Kubernetes services."""
+    subnet_ids: Sequence[pulumi.Input[str]]
+    """In at least two zones; the control plane puts its interfaces there."""
+    # access
+    admins: Sequence[str]
+    """IAM users and roles with cluster-admin."""
+    public_cidrs: Sequence[str]
+    """Who reaches the public endpoint; nobody: there is none."""
+    # logs
+    logs_key_arn: pulumi.Input[str]
+    log_retention_days: int
+    # life
+    deletion_protection: bool
+
+
+class EksCluster(pulumi.ComponentResource):
+    """Creates:
+    - an EKS control plane with a private endpoint, and a public one only for the addresses given
+    - a key for Kubernetes secrets, and a log group with a retention for all five log types
+    - an access entry with cluster-admin for each admin; creating the cluster alone gives nobody access
+    """
+
+    def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:EksCluster", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        key = EncryptionKey(
+            f"{name}-secrets-key",
+            EncryptionKeyArgs(args.naming, "Kubernetes secrets", policies.to_json(policies.secrets_key(args.account))),
+            self._child,
+        )
+        self._cluster = self._create_cluster(key)
+        for arn in args.admins:
+            self._create_admin(arn)
+        self.register_outputs({"name": self.name, "endpoint": self.endpoint})
+
+    def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
+        args, naming = self._args, self._args.naming
+        role = aws.iam.Role(
+            f"{self._name}-role",
+            description=f"Control plane of {naming.cluster}",
+            assume_role_policy=policies.to_json(policies.assumed_by_service("eks.amazonaws.com")),
+            tags=naming.tags(Name=f"{self._name}-role"),
+            opts=self._child,
+        )
+        permission = aws.iam.RolePolicyAttachment(
+            f"{self._name}-role-policy",
+            role=role.name,
+            policy_arn=args.account.managed_policy("AmazonEKSClusterPolicy"),
+            opts=self._child,
+        )
+        logs = aws.cloudwatch.LogGroup(
+            f"{self._name}-logs",
+            name=naming.control_plane_logs,
+            retention_in_days=args.log_retention_days,
+            kms_key_id=args.logs_key_arn,
+            tags=naming.tags(Name=f"{self._name}-logs"),
+            opts=self._child,
+        )
+        return aws.eks.Cluster(
+            self._name,
+            name=naming.cluster,
+            version=args.version,
+            role_arn=role.arn,
+            access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": False},
+            bootstrap_self_managed_addons=False,  # every add-on is a managed one with a pinned version
+            deletion_protection=args.deletion_protection,
+            enabled_cluster_log_types=list(LOG_TYPES),
+            kubernetes_network_config={"service_ipv4_cidr": args.service_cidr},
+            encryption_config={"provider": {"key_arn": key.arn}, "resources": ["secrets"]},
+            vpc_config={
+                "subnet_ids": list(args.subnet_ids),
+                "endpoint_private_access": True,
+                "endpoint_public_access": bool(args.public_cidrs),
+                "public_access_cidrs": list(args.public_cidrs) or None,
+            },
+            tags=naming.tags(Name=naming.cluster),
+            # Without the policy EKS cannot clean up its interfaces; a log group that EKS makes itself would never expire
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs]),
+        )
+
+    def _create_admin(self, arn: str) -> None:
+        key = f"{self._name}-{principal(arn)}"
+        entry = aws.eks.AccessEntry(
+            f"{key}-access",
+            cluster_name=self.name,
+            principal_arn=arn,
+            type="STANDARD",
+            tags=self._args.naming.tags(Name=key),
+            opts=self._child,
+        )
+        aws.eks.AccessPolicyAssociation(
+            f"{key}-admin",
+            cluster_name=self.name,
+            principal_arn=entry.principal_arn,
+            policy_arn=f"arn:{self._args.account.partition}:eks::aws:cluster-access-policy/{ADMIN_POLICY}",
+            access_scope={"type": "cluster"},
+            opts=self._child,
+        )
+
+    @property
+    def name(self) -> pulumi.Output[str]:
+        return self._cluster.name
+
+    @property
+    def version(self) -> pulumi.Output[str]:
+        """Known once the control plane runs it: what takes this waits for an upgrade of the control plane."""
+        return self._cluster.version
+
+    @property
+    def endpoint(self) -> pulumi.Output[str]:
+        return self._cluster.endpoint
+
+    @property
+    def certificate_authority(self) -> pulumi.Output[str]:
+        """In base64, as kubeconfigs and nodes want it."""
+        return self._cluster.certificate_authority.data.apply(lambda data: data or "")
+
+    @property
+    def service_cidr(self) -> str:
+        return self._args.service_cidr
+
+    @property
+    def security_group_id(self) -> pulumi.Output[str]:
+        """EKS's own group, through which control plane and nodes talk."""
+        return self._cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")

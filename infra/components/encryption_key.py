@@ -1,0 +1,46 @@
+"""A KMS key of the stack's own."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.naming import COMPONENT, Naming
+
+DELETION_WINDOW_DAYS: Final = 30
+"""How long a destroyed key can still be saved, and with it what backups it encrypted; a key pending deletion costs nothing."""
+
+
+@dataclass(frozen=True)
+class EncryptionKeyArgs:
+    naming: Naming
+    purpose: str
+    """What it encrypts, for people."""
+    policy: str
+
+
+class EncryptionKey(pulumi.ComponentResource):
+    """Creates:
+    - a symmetric key that rotates every year
+    - an alias, so that people can tell keys apart
+    """
+
+    def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:EncryptionKey", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._key = aws.kms.Key(
+            name,
+            description=f"{args.naming.cluster}: {args.purpose}",
+            policy=args.policy,
+            enable_key_rotation=True,
+            deletion_window_in_days=DELETION_WINDOW_DAYS,
+            tags=args.naming.tags(Name=name),
+            opts=child,
+        )
+        aws.kms.Alias(f"{name}-alias", target_key_id=self._key.key_id, opts=child)
+        self.register_outputs({"arn": self.arn})
+
+    @property
+    def arn(self) -> pulumi.Output[str]:
+        return self._key.arn

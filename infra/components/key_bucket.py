@@ -1,0 +1,82 @@
+"""The S3 bucket through which nodes and job pods exchange public SSH keys; no private key ever leaves its machine."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import policies
+from infra.naming import COMPONENT, Naming
+
+EXPIRY_DAYS: Final = 1
+"""Keys are exchanged within minutes; what is older belongs to a node or a job that is gone or will publish again."""
+
+
+@dataclass(frozen=True)
+class KeyBucketArgs:
+    naming: Naming
+
+
+class KeyBucket(pulumi.ComponentResource):
+    """Creates a bucket that is
+    - private, owner-enforced, encrypted, reachable with TLS only
+    - empty again after a day, without versions, and deleted with whatever is in it
+    """
+
+    def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:KeyBucket", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._bucket = aws.s3.Bucket(name, force_destroy=True, tags=args.naming.tags(Name=name), opts=child)
+        block = aws.s3.BucketPublicAccessBlock(
+            f"{name}-public-access-block",
+            bucket=self._bucket.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=child,
+        )
+        aws.s3.BucketOwnershipControls(
+            f"{name}-ownership",
+            bucket=self._bucket.id,
+            rule={"object_ownership": "BucketOwnerEnforced"},
+            opts=child,
+        )
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            f"{name}-encryption",
+            bucket=self._bucket.id,
+            # S3's own key: a KMS key would add a permission for every reader, and what lies here is public keys
+            rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
+            opts=child,
+        )
+        aws.s3.BucketLifecycleConfiguration(
+            f"{name}-lifecycle",
+            bucket=self._bucket.id,
+            rules=[
+                {
+                    "id": "expire",
+                    "status": "Enabled",
+                    "filter": {"prefix": ""},
+                    "expiration": {"days": EXPIRY_DAYS},
+                    "abort_incomplete_multipart_upload": {"days_after_initiation": EXPIRY_DAYS},
+                }
+            ],
+            opts=child,
+        )
+        aws.s3.BucketPolicy(
+            f"{name}-policy",
+            bucket=self._bucket.id,
+            policy=self._bucket.arn.apply(lambda arn: policies.to_json(policies.tls_only_bucket(arn))),
+            # S3 refuses a policy while it is changing the public access block (OperationAborted)
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
+        )
+        self.register_outputs({"bucket": self.name})
+
+    @property
+    def name(self) -> pulumi.Output[str]:
+        return self._bucket.bucket
+
+    @property
+    def arn(self) -> pulumi.Output[str]:
+        return self._bucket.arn

@@ -1,0 +1,248 @@
+"""The VPC that a stack makes for itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import policies
+from infra.addresses import zone_addresses
+from infra.naming import COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
+from infra.policies import Account
+
+NatGateways = Literal["none", "one", "perZone"]
+
+
+class Subnets(Protocol):
+    """What the rest of a stack needs of its network, whether it made it or found it."""
+
+    @property
+    def vpc_id(self) -> pulumi.Input[str]: ...
+
+    @property
+    def private_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]:
+        """Zone -> subnets of nodes."""
+        ...
+
+    @property
+    def public_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]: ...
+
+    @property
+    def routes(self) -> Sequence[pulumi.Resource]:
+        """What must be there before an instance in a private subnet can reach anything."""
+        ...
+
+
+@dataclass(frozen=True)
+class ExistingNetwork:
+    """A VPC of somebody else; nothing of it is changed."""
+
+    vpc_id: str
+    private_subnets: Mapping[str, Sequence[str]]
+    public_subnets: Mapping[str, Sequence[str]]
+    routes: Sequence[pulumi.Resource] = ()
+
+
+@dataclass(frozen=True)
+class NetworkArgs:
+    naming: Naming
+    account: Account
+    cidr: str
+    zones: Sequence[str]
+    nat_gateways: NatGateways
+    # flow logs
+    logs_key_arn: pulumi.Input[str]
+    log_retention_days: int
+
+
+class Network(pulumi.ComponentResource):
+    """Creates:
+    - a VPC whose default security group lets nothing through, with flow logs
+    - per zone a private subnet and, unless the network is closed (`nat_gateways="none"`), a public one
+    - an internet gateway and NAT gateways, unless the network is closed
+    - the gateway endpoint of S3, through which image layers come without NAT costs
+    """
+
+    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Network", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._vpc = self._create_vpc()
+        self._private = {zone: self._create_subnet(zone, public=False) for zone in args.zones}
+        self._public: dict[str, aws.ec2.Subnet] = {}
+        self._routes: list[pulumi.Resource] = []
+        private_tables = {zone: self._create_route_table(f"private-{zone}", self._private[zone]) for zone in args.zones}
+        if args.nat_gateways != "none":
+            self._create_ways_out(private_tables)
+        self._s3 = self._create_s3_endpoint(private_tables)
+        self._create_flow_logs()
+        self.register_outputs({"vpcId": self.vpc_id})
+
+    def _create_vpc(self) -> aws.ec2.Vpc:
+        naming = self._args.naming
+        vpc = aws.ec2.Vpc(
+            f"{self._name}-vpc",
+            cidr_block=self._args.cidr,
+            enable_dns_support=True,
+            enable_dns_hostnames=True,  # both: EKS's private endpoint, interface endpoints and EFS are found by name
+            tags=naming.tags(Name=f"{self._name}-vpc"),
+            opts=self._child,
+        )
+        aws.ec2.DefaultSecurityGroup(
+            f"{self._name}-default-security-group",
+            vpc_id=vpc.id,
+            tags=naming.tags(Name=f"{self._name}-default-closed"),
+            opts=self._child,
+        )
+        return vpc
+
+    def _create_subnet(self, zone: str, *, public: bool) -> aws.ec2.Subnet:
+        naming, kind = self._args.naming, "public" if public else "private"
+        addresses = zone_addresses(self._args.cidr, zone)
+        return aws.ec2.Subnet(
+            f"{self._name}-{kind}-{zone}-subnet",
+            vpc_id=self._vpc.id,
+            availability_zone=zone,
+            cidr_block=addresses.public if public else addresses.private,
+            map_public_ip_on_launch=False,
+            tags=naming.tags(
+                {**cluster_tag(naming.cluster), **(PUBLIC_SUBNET_TAG if public else PRIVATE_SUBNET_TAG)},
+                Name=f"{self._name}-{kind}-{zone}",
+            ),
+            opts=self._child,
+        )
+
+    def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
+        """A table per private subnet always, so that more NAT gateways change routes and not tables."""
+        table = aws.ec2.RouteTable(
+            f"{self._name}-{key}-route-table",
+            vpc_id=self._vpc.id,
+            tags=self._args.naming.tags(Name=f"{self._name}-{key}"),
+            opts=self._child,
+        )
+        for subnet in subnets:
+            self._associate(key, table, subnet)
+        return table
+
+    def _associate(self, key: str, table: aws.ec2.RouteTable, subnet: aws.ec2.Subnet) -> None:
+        association = aws.ec2.RouteTableAssociation(
+            f"{self._name}-{key}-route-table-association", route_table_id=table.id, subnet_id=subnet.id, opts=self._child
+        )
+        self._routes.append(association)
+
+    def _create_ways_out(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> None:
+        args, name = self._args, self._name
+        gateway = aws.ec2.InternetGateway(
+            f"{name}-internet-gateway",
+            vpc_id=self._vpc.id,
+            tags=args.naming.tags(Name=f"{name}-internet-gateway"),
+            opts=self._child,
+        )
+        public_table = self._create_route_table("public")
+        internet = aws.ec2.Route(
+            f"{name}-public-internet-route",
+            route_table_id=public_table.id,
+            destination_cidr_block="0.0.0.0/0",
+            gateway_id=gateway.id,
+            opts=self._child,
+        )
+        for zone in args.zones:
+            self._public[zone] = self._create_subnet(zone, public=True)
+            self._associate(f"public-{zone}", public_table, self._public[zone])
+        nat_zones = args.zones if args.nat_gateways == "perZone" else args.zones[:1]
+        gateways = {zone: self._create_nat_gateway(zone, internet) for zone in nat_zones}
+        for zone, table in private_tables.items():
+            route = aws.ec2.Route(
+                f"{name}-private-{zone}-internet-route",
+                route_table_id=table.id,
+                destination_cidr_block="0.0.0.0/0",
+                nat_gateway_id=gateways.get(zone, gateways[nat_zones[0]]).id,
+                opts=self._child,
+            )
+            self._routes.append(route)
+
+    def _create_nat_gateway(self, zone: str, internet: pulumi.Resource) -> aws.ec2.NatGateway:
+        address = aws.ec2.Eip(
+            f"{self._name}-nat-{zone}-address",
+            domain="vpc",
+            tags=self._args.naming.tags(Name=f"{self._name}-nat-{zone}"),
+            opts=self._child,
+        )
+        return aws.ec2.NatGateway(
+            f"{self._name}-nat-{zone}-gateway",
+            subnet_id=self._public[zone].id,
+            allocation_id=address.id,
+            tags=self._args.naming.tags(Name=f"{self._name}-nat-{zone}"),
+            # EC2 refuses a NAT gateway in a VPC without a way to the internet, and NAT must go before the way goes
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[internet]),
+        )
+
+    def _create_s3_endpoint(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
+        endpoint = aws.ec2.VpcEndpoint(
+            f"{self._name}-s3-endpoint",
+            vpc_id=self._vpc.id,
+            service_name=f"com.amazonaws.{self._args.account.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id for table in private_tables.values()],
+            tags=self._args.naming.tags(Name=f"{self._name}-s3"),
+            opts=self._child,
+        )
+        self._routes.append(endpoint)
+        return endpoint
+
+    def _create_flow_logs(self) -> None:
+        args, name = self._args, self._name
+        group = aws.cloudwatch.LogGroup(
+            f"{name}-flow-logs-group",
+            name=args.naming.flow_logs,
+            retention_in_days=args.log_retention_days,
+            kms_key_id=args.logs_key_arn,
+            tags=args.naming.tags(Name=f"{name}-flow-logs"),
+            opts=self._child,
+        )
+        role = aws.iam.Role(
+            f"{name}-flow-logs-role",
+            description=f"Delivers the flow logs of {args.naming.cluster}",
+            assume_role_policy=policies.to_json(policies.assumed_by_flow_logs(args.account)),
+            tags=args.naming.tags(Name=f"{name}-flow-logs"),
+            opts=self._child,
+        )
+        delivery = aws.iam.RolePolicy(
+            f"{name}-flow-logs-policy",
+            role=role.name,
+            policy=group.arn.apply(lambda arn: policies.to_json(policies.deliver_flow_logs(arn))),
+            opts=self._child,
+        )
+        aws.ec2.FlowLog(
+            f"{name}-flow-log",
+            vpc_id=self._vpc.id,
+            traffic_type="ALL",
+            log_destination_type="cloud-watch-logs",
+            log_destination=group.arn,
+            iam_role_arn=role.arn,
+            tags=args.naming.tags(Name=f"{name}-flow-log"),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[delivery]),
+        )
+
+    @property
+    def vpc_id(self) -> pulumi.Output[str]:
+        return self._vpc.id
+
+    @property
+    def private_subnets(self) -> dict[str, list[pulumi.Input[str]]]:
+        return {zone: [subnet.id] for zone, subnet in self._private.items()}
+
+    @property
+    def public_subnets(self) -> dict[str, list[pulumi.Input[str]]]:
+        return {zone: [subnet.id] for zone, subnet in self._public.items()}
+
+    @property
+    def s3_prefix_list_id(self) -> pulumi.Output[str]:
+        """S3's addresses, for security groups of a closed network."""
+        return self._s3.prefix_list_id
+
+    @property
+    def routes(self) -> Sequence[pulumi.Resource]:
+        return self._routes

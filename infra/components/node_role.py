@@ -1,0 +1,64 @@
+"""What nodes may do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import policies
+from infra.naming import COMPONENT, Naming
+from infra.policies import Account
+
+MANAGED_POLICIES: Final = (
+    "AmazonEKSWorkerNodePolicy",  # join the cluster, ask for pod credentials
+    "AmazonEC2ContainerRegistryPullOnly",  # pull images
+    "AmazonSSMManagedInstanceCore",  # a shell through Session Manager: no SSH port, no key pair
+)
+"""https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html; the CNI's policy is on the CNI's own role."""
+
+
+@dataclass(frozen=True)
+class NodeRoleArgs:
+    naming: Naming
+    account: Account
+    key_bucket_arn: pulumi.Input[str]
+
+
+class NodeRole(pulumi.ComponentResource):
+    """Creates the role of all nodes: what EKS demands, a shell through Session Manager, and the exchange of public keys."""
+
+    def __init__(self, name: str, args: NodeRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self._role = aws.iam.Role(
+            name,
+            description=f"Nodes of {args.naming.cluster}",
+            assume_role_policy=policies.to_json(policies.assumed_by_service("ec2.amazonaws.com")),
+            tags=args.naming.tags(Name=name),
+            opts=child,
+        )
+        self._attachments = [
+            aws.iam.RolePolicyAttachment(
+                f"{name}-{policy}", role=self._role.name, policy_arn=args.account.managed_policy(policy), opts=child
+            )
+            for policy in MANAGED_POLICIES
+        ]
+        key_bucket_arn = pulumi.Output.from_input(args.key_bucket_arn)
+        aws.iam.RolePolicy(
+            f"{name}-keys",
+            role=self._role.name,
+            policy=key_bucket_arn.apply(lambda arn: policies.to_json(policies.exchange_node_keys(arn))),
+            opts=child,
+        )
+        self.register_outputs({"arn": self.arn})
+
+    @property
+    def arn(self) -> pulumi.Output[str]:
+        return self._role.arn
+
+    @property
+    def attachments(self) -> Sequence[pulumi.Resource]:
+        """What must be attached before a node starts, and stay until the last one is gone."""
+        return self._attachments

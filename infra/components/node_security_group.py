@@ -1,0 +1,86 @@
+"""Who may talk to nodes, and to whom they may talk."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.naming import COMPONENT, Naming
+
+ANYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True)
+class NodeSecurityGroupArgs:
+    naming: Naming
+    vpc_id: pulumi.Input[str]
+    egress_cidrs: Sequence[str]
+    """`0.0.0.0/0` where images and AWS are reached over NAT; the VPC's own addresses in a closed network."""
+    egress_prefix_lists: Mapping[str, pulumi.Input[str]]
+    """AWS services that a closed network reaches through gateway endpoints, by name."""
+
+
+class NodeSecurityGroup(pulumi.ComponentResource):
+    """Creates the security group of all nodes, with
+    - all traffic among its members, both ways: EFA works with nothing less, and an open egress rule does not cover it
+      (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html)
+    - egress as wide as the network is
+    - no other ingress: the control plane comes in through the cluster security group
+    """
+
+    def __init__(self, name: str, args: NodeSecurityGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:NodeSecurityGroup", name, None, opts)
+        self._name, self._naming = name, args.naming
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._group = aws.ec2.SecurityGroup(
+            name,
+            vpc_id=args.vpc_id,
+            description=f"Nodes of {args.naming.cluster}",
+            tags=args.naming.tags(Name=name),
+            opts=self._child,
+        )
+        aws.vpc.SecurityGroupIngressRule(
+            f"{name}-self-ingress",
+            security_group_id=self._group.id,
+            referenced_security_group_id=self._group.id,
+            ip_protocol="-1",
+            description="All traffic among nodes: EFA, NCCL, MPI, SSH, pods",
+            tags=args.naming.tags(Name=f"{name}-self-ingress"),
+            opts=self._child,
+        )
+        self._egress("self", "All traffic among nodes: EFA, NCCL, MPI, SSH, pods", to_group=self._group.id)
+        for cidr in args.egress_cidrs:
+            what = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
+            self._egress(cidr, what, to_cidr=cidr)
+        for service, prefix_list in args.egress_prefix_lists.items():
+            self._egress(service, f"{service} through its gateway endpoint", to_prefix_list=prefix_list)
+        self.register_outputs({"id": self.id})
+
+    def _egress(
+        self,
+        key: str,
+        description: str,
+        *,
+        to_group: pulumi.Input[str] | None = None,
+        to_cidr: str | None = None,
+        to_prefix_list: pulumi.Input[str] | None = None,
+    ) -> None:
+        https = 443 if to_prefix_list is not None else None
+        aws.vpc.SecurityGroupEgressRule(
+            f"{self._name}-{key}-egress",
+            security_group_id=self._group.id,
+            referenced_security_group_id=to_group,
+            cidr_ipv4=to_cidr,
+            prefix_list_id=to_prefix_list,
+            ip_protocol="-1" if https is None else "tcp",
+            from_port=https,
+            to_port=https,
+            description=description,
+            tags=self._naming.tags(Name=f"{self._name}-{key}-egress"),
+            opts=self._child,
+        )
+
+    @property
+    def id(self) -> pulumi.Output[str]:
+        return self._group.id

@@ -1,0 +1,75 @@
+"""An IAM role for the pods of one Kubernetes service account (EKS Pod Identity)."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import policies
+from infra.naming import COMPONENT, Naming
+
+
+@dataclass(frozen=True)
+class ManagedPolicy:
+    """A policy that AWS maintains, by its ARN."""
+
+    arn: str
+
+
+@dataclass(frozen=True)
+class PodRoleArgs:
+    naming: Naming
+    description: str
+    cluster_arn: str
+    namespace: str
+    service_account: str
+    policy: pulumi.Input[str] | ManagedPolicy
+    """What its pods may do."""
+    cluster_name: pulumi.Input[str] | None = None
+    """Given: the role is handed to the service account here. Not given: an EKS add-on does that itself."""
+
+
+class PodRole(pulumi.ComponentResource):
+    """Creates:
+    - a role that only pods of the service account, in the namespace, in the cluster can take
+    - with a cluster: the Pod Identity association that hands it to them
+    """
+
+    def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:PodRole", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        trust = policies.assumed_by_pods(args.cluster_arn, args.namespace, args.service_account)
+        self._role = aws.iam.Role(
+            name,
+            description=args.description,
+            assume_role_policy=policies.to_json(trust),
+            tags=args.naming.tags(Name=name),
+            opts=child,
+        )
+        self._permission: pulumi.Resource
+        if isinstance(args.policy, ManagedPolicy):
+            self._permission = aws.iam.RolePolicyAttachment(
+                f"{name}-policy", role=self._role.name, policy_arn=args.policy.arn, opts=child
+            )
+        else:
+            self._permission = aws.iam.RolePolicy(f"{name}-policy", role=self._role.name, policy=args.policy, opts=child)
+        if args.cluster_name is not None:
+            aws.eks.PodIdentityAssociation(
+                f"{name}-association",
+                cluster_name=args.cluster_name,
+                namespace=args.namespace,
+                service_account=args.service_account,
+                role_arn=self._role.arn,
+                tags=args.naming.tags(Name=name),
+                opts=child,
+            )
+        self.register_outputs({"arn": self.arn})
+
+    @property
+    def arn(self) -> pulumi.Output[str]:
+        return self._role.arn
+
+    @property
+    def permission(self) -> pulumi.Resource:
+        """What must be there before a pod with the role can do its work."""
+        return self._permission

@@ -1,0 +1,84 @@
+"""AWS's services inside the VPC, for a network without a way out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.naming import COMPONENT, Naming
+
+SERVICES: Final = (
+    "autoscaling",  # cluster autoscaler
+    "ec2",  # vpc-cni, kubelet
+    "ec2messages",  # Session Manager
+    "ecr.api",  # images
+    "ecr.dkr",
+    "eks",  # nodeadm, cluster autoscaler
+    "eks-auth",  # Pod Identity
+    "elasticfilesystem",  # EFS CSI driver
+    "logs",  # container logs
+    "ssm",  # Session Manager
+    "ssmmessages",
+    "sts",  # aws eks get-token inside the VPC
+)
+"""https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
+
+
+@dataclass(frozen=True)
+class PrivateEndpointsArgs:
+    naming: Naming
+    region: str
+    vpc_id: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    client_security_group_id: pulumi.Input[str]
+
+
+class PrivateEndpoints(pulumi.ComponentResource):
+    """Creates:
+    - an interface endpoint in every zone for each service that nodes and their pods call
+    - the endpoints' security group, open to nodes on 443 only
+    """
+
+    def __init__(self, name: str, args: PrivateEndpointsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:PrivateEndpoints", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        group = aws.ec2.SecurityGroup(
+            f"{name}-security-group",
+            vpc_id=args.vpc_id,
+            description=f"Private endpoints of {args.naming.cluster}",
+            tags=args.naming.tags(Name=name),
+            opts=child,
+        )
+        aws.vpc.SecurityGroupIngressRule(
+            f"{name}-nodes-ingress",
+            security_group_id=group.id,
+            referenced_security_group_id=args.client_security_group_id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+            description="Nodes call AWS",
+            tags=args.naming.tags(Name=f"{name}-nodes-ingress"),
+            opts=child,
+        )
+        self._endpoints = [
+            aws.ec2.VpcEndpoint(
+                f"{name}-{service}-endpoint",
+                vpc_id=args.vpc_id,
+                service_name=f"com.amazonaws.{args.region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=list(args.subnet_ids),
+                security_group_ids=[group.id],
+                tags=args.naming.tags(Name=f"{name}-{service}"),
+                opts=child,
+            )
+            for service in SERVICES
+        ]
+        self.register_outputs({})
+
+    @property
+    def endpoints(self) -> Sequence[pulumi.Resource]:
+        """What must be there before a node can start in a closed network."""
+        return self._endpoints

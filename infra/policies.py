@@ -1,0 +1,338 @@
+"""IAM, bucket, file system and key policies as pure functions. `tests/pure/test_policies.py` judges every one of them.
+
+Sources are given where AWS leaves no choice; the rest is the least that the thing needs.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Statement: TypeAlias = Mapping[str, object]
+Policy: TypeAlias = Mapping[str, object]
+
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where a stack lives."""
+
+    id: str
+    region: str
+    partition: str
+
+    def arn(self, service: str, resource: str) -> str:
+        return f"arn:{self.partition}:{service}:{self.region}:{self.id}:{resource}"
+
+    @property
+    def root(self) -> str:
+        """Everybody in the account whom IAM lets."""
+        return f"arn:{self.partition}:iam::{self.id}:root"
+
+    def managed_policy(self, name: str) -> str:
+        """A policy that AWS maintains."""
+        return f"arn:{self.partition}:iam::aws:policy/{name}"
+
+
+NODE_KEYS: Final = "nodes"
+JOB_KEYS: Final = "jobs"
+"""Prefixes of the key bucket: public SSH keys of nodes and of job pods."""
+
+UNSCOPABLE: Final[Mapping[str, str]] = {
+    "autoscaling:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html",
+    "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+    "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
+}
+"""Actions that AWS cannot limit to a resource, with AWS's table that says so. No other may be allowed on `*`."""
+
+_KEY_ADMINISTRATION: Final = (
+    "kms:CancelKeyDeletion",
+    "kms:CreateAlias",
+    "kms:DeleteAlias",
+    "kms:DescribeKey",
+    "kms:DisableKey",
+    "kms:DisableKeyRotation",
+    "kms:EnableKey",
+    "kms:EnableKeyRotation",
+    "kms:GetKeyPolicy",
+    "kms:GetKeyRotationStatus",
+    "kms:ListGrants",
+    "kms:ListKeyPolicies",
+    "kms:ListKeyRotations",
+    "kms:ListResourceTags",
+    "kms:PutKeyPolicy",
+    "kms:RevokeGrant",
+    "kms:ScheduleKeyDeletion",
+    "kms:TagResource",
+    "kms:UntagResource",
+    "kms:UpdateAlias",
+    "kms:UpdateKeyDescription",
+)
+"""All that it takes to manage a key, and nothing that reads what it encrypts."""
+
+
+def to_json(policy: Policy) -> str:
+    return json.dumps(policy)
+
+
+def _document(*statements: Statement) -> Policy:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+# --- who may take a role -----------------------------------------------------------------------------------------------
+
+
+def assumed_by_service(service: str) -> Policy:
+    """Trust of a role that an AWS service takes, e.g. `eks.amazonaws.com`.
+
+    Without a source condition: a role can only be handed to a service by somebody with iam:PassRole in this account.
+    """
+    return _document(
+        {"Sid": "Service", "Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    )
+
+
+def assumed_by_flow_logs(account: Account) -> Policy:
+    """Trust of the role by which VPC flow logs are delivered, for flow logs of this account and region only.
+
+    https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
+    """
+    return _document(
+        {
+            "Sid": "FlowLogs",
+            "Effect": "Allow",
+            "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+            "Condition": {
+                "StringEquals": {"aws:SourceAccount": account.id},
+                "ArnLike": {"aws:SourceArn": account.arn("ec2", "vpc-flow-log/*")},
+            },
+        }
+    )
+
+
+def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> Policy:
+    """Trust of a role for the pods of one service account in one cluster (EKS Pod Identity).
+
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
+    """
+    return _document(
+        {
+            "Sid": "PodIdentity",
+            "Effect": "Allow",
+            "Principal": {"Service": "pods.eks.amazonaws.com"},
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+            "Condition": {
+                "StringEquals": {
+                    "aws:RequestTag/eks-cluster-arn": cluster_arn,
+                    "aws:RequestTag/kubernetes-namespace": namespace,
+                    "aws:RequestTag/kubernetes-service-account": service_account,
+                }
+            },
+        }
+    )
+
+
+# --- logs --------------------------------------------------------------------------------------------------------------
+
+
+def deliver_flow_logs(log_group_arn: str) -> Policy:
+    """Write into one log group. Not logs:CreateLogGroup: a deleted group must stay deleted."""
+    return _document(
+        {
+            "Sid": "Deliver",
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+            "Resource": [log_group_arn, f"{log_group_arn}:*"],
+        }
+    )
+
+
+# --- keys --------------------------------------------------------------------------------------------------------------
+
+
+def _administered_by_account(account: Account) -> Statement:
+    """The account's administrators manage the key; `*` in a key policy means this key.
+
+    https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
+    """
+    return {
+        "Sid": "Administration",
+        "Effect": "Allow",
+        "Principal": {"AWS": account.root},
+        "Action": list(_KEY_ADMINISTRATION),
+        "Resource": "*",
+    }
+
+
+def secrets_key(account: Account) -> Policy:
+    """Key for Kubernetes secrets: whoever creates the cluster lets EKS use it through a grant.
+
+    EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
+    """
+    return _document(
+        _administered_by_account(account),
+        {
+            "Sid": "GrantToEks",
+            "Effect": "Allow",
+            "Principal": {"AWS": account.root},
+            "Action": ["kms:CreateGrant", "kms:DescribeKey"],
+            "Resource": "*",
+        },
+    )
+
+
+def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
+    """Key for log groups, usable by CloudWatch Logs for the named groups only.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+    """
+    groups = [account.arn("logs", f"log-group:{name}") for name in log_groups]
+    return _document(
+        _administered_by_account(account),
+        {
+            "Sid": "CloudWatchLogs",
+            "Effect": "Allow",
+            "Principal": {"Service": f"logs.{account.region}.amazonaws.com"},
+            "Action": ["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            "Resource": "*",
+            "Condition": {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}},
+        },
+    )
+
+
+def file_system_key(account: Account) -> Policy:
+    """Key for an EFS file system, usable by the account's principals through EFS only.
+
+    https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html
+    """
+    return _document(
+        _administered_by_account(account),
+        {
+            "Sid": "ThroughEfs",
+            "Effect": "Allow",
+            "Principal": {"AWS": account.root},
+            "Action": ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
+            "Resource": "*",
+            "Condition": {
+                "StringEquals": {
+                    "kms:CallerAccount": account.id,
+                    "kms:ViaService": f"elasticfilesystem.{account.region}.amazonaws.com",
+                }
+            },
+        },
+    )
+
+
+# --- key bucket --------------------------------------------------------------------------------------------------------
+
+
+def tls_only_bucket(bucket_arn: str) -> Policy:
+    """Nobody talks to the bucket without TLS. Who may do what is said on the roles."""
+    return _document(
+        {
+            "Sid": "TlsOnly",
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:*",
+            "Resource": [bucket_arn, f"{bucket_arn}/*"],
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+    )
+
+
+def exchange_node_keys(bucket_arn: str) -> Policy:
+    """A node publishes its public key below its own identity (role id and instance id) and reads the other nodes'."""
+    return _exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}")
+
+
+def exchange_job_keys(bucket_arn: str) -> Policy:
+    """A job pod publishes its public key below its own name and reads those of its namespace.
+
+    Pod Identity puts both into the session's tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+    """
+    namespace = f"{JOB_KEYS}/${{aws:PrincipalTag/kubernetes-namespace}}"
+    return _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
+
+
+def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
+    return _document(
+        {"Sid": "WriteOwn", "Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{bucket_arn}/{own}/*"},
+        {"Sid": "ReadAll", "Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket_arn}/{shared}/*"},
+        {
+            "Sid": "List",
+            "Effect": "Allow",
+            "Action": "s3:ListBucket",
+            "Resource": bucket_arn,
+            "Condition": {"StringLike": {"s3:prefix": f"{shared}/*"}},
+        },
+    )
+
+
+# --- shared storage ----------------------------------------------------------------------------------------------------
+
+
+def encrypted_file_system(file_system_arn: str) -> Policy:
+    """Clients in the VPC mount and write through a mount target, with TLS; root on a client is not root in the file system.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
+    return _document(
+        {
+            "Sid": "ThroughMountTargets",
+            "Effect": "Allow",
+            "Principal": {"AWS": "*"},
+            "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+            "Resource": file_system_arn,
+            "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+        },
+        {
+            "Sid": "TlsOnly",
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "*",
+            "Resource": file_system_arn,
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        },
+    )
+
+
+# --- cluster autoscaler ------------------------------------------------------------------------------------------------
+
+
+def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
+    """Change the size of this cluster's groups, known by their tag, and read what a decision needs.
+
+    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
+    """
+    return _document(
+        {
+            "Sid": "Read",
+            "Effect": "Allow",
+            "Action": [
+                "autoscaling:DescribeAutoScalingGroups",
+                "autoscaling:DescribeAutoScalingInstances",
+                "autoscaling:DescribeLaunchConfigurations",
+                "autoscaling:DescribeScalingActivities",
+                "autoscaling:DescribeTags",
+                "ec2:DescribeImages",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplateVersions",
+                "ec2:GetInstanceTypesFromInstanceRequirements",
+            ],
+            "Resource": "*",
+        },
+        {
+            "Sid": "ReadNodeGroups",
+            "Effect": "Allow",
+            "Action": "eks:DescribeNodegroup",
+            "Resource": account.arn("eks", f"nodegroup/{cluster}/*"),
+        },
+        {
+            "Sid": "Scale",
+            "Effect": "Allow",
+            "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            "Resource": account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*"),
+            "Condition": {"StringEquals": {f"aws:ResourceTag/{autoscaler_tag}/{cluster}": "owned"}},
+        },
+    )
