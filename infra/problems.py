@@ -26,7 +26,7 @@ class Problem:
 
 
 class SettingsError(Exception):
-    """A stack with problems. What could be understood nevertheless is in `partial`, so that rules can be judged in the same run."""
+    """A stack with problems. What could be understood is in `partial`, so that rules can be judged in the same run."""
 
     def __init__(
         self, problems: Sequence[Problem], partial: "Settings | None" = None, doubtful: frozenset[str] = frozenset()

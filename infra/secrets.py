@@ -15,7 +15,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.")),
 )
 
-# 40 characters of base64, all of the value: the form of an AWS secret access key. A hash has no upper case or no letters beyond f.
+# The whole value is 40 characters of base64: the form of an AWS secret access key. A hash has no upper case.
 _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 
 _SECRET_WORD = re.compile(r"(?:^|-)(?:password|passwd|secret|token)$")

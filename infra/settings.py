@@ -10,14 +10,12 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from infra.naming import SYSTEM_POOL
 from infra.problems import SettingsError
 from infra.shape import understand
 
 SERVICE_CIDR = "172.20.0.0/16"
 """Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
-
-SYSTEM_POOL = "system"
-"""Name of the CPU pool."""
 
 
 class Model(BaseModel):
@@ -153,7 +151,9 @@ class Efs(Model):
     """A new EFS file system, or (with `fileSystemId`) one that exists."""
 
     mount_path: str = Field("/shared", description="Where jobs and nodes see it. Change: in place, for jobs started later.")
-    file_system_id: str | None = Field(None, description="An existing file system, left as it is. Change: replaces the access point.")
+    file_system_id: str | None = Field(
+        None, description="An existing file system, left as it is. Change: replaces the access point."
+    )
     backup: bool | None = Field(None, description="Daily AWS Backup of the new file system; false by default. Change: in place.")
     infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
         None, description="Move files not read for so many days to cheaper storage; never by default. Change: in place."
@@ -168,7 +168,9 @@ class Efs(Model):
 class Storage(Model):
     """What nodes and jobs share."""
 
-    efs: Efs | Literal["none"] = Field(Efs(), description="The shared file system, or `none`. Change to `none`: deletes it and its data.")
+    efs: Efs | Literal["none"] = Field(
+        Efs(), description="The shared file system, or `none`. Change: to `none` deletes it and its data."
+    )
 
     @property
     def existing_file_system_id(self) -> str | None:
@@ -306,7 +308,3 @@ class Settings(Model):
         if problems or settings is None:
             raise SettingsError(problems, settings, doubtful)
         return settings
-
-    @property
-    def cluster_name(self) -> str:
-        return f"gpumpi-{self.stack}"

@@ -4,7 +4,7 @@ can be judged in the same run."""
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -149,7 +149,7 @@ class Fault:
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], error: ErrorDetails) -> None:
         self.kind = error["type"]
-        self.value: Any = data
+        self.value = cast(Any, data)
         self.holder: Any = None
         self.holder_types: list[Any] = []
         self.types: list[Any] = [model]
@@ -159,14 +159,14 @@ class Fault:
             self.holder, self.holder_types = self.value, self.types
             self.types = inner_types(self.types, self.value, step)
             self.value = self.value[step] if step in self.value or isinstance(step, int) else None
-        self.path: Path = tuple(path)
+        self.path: tuple[Any, ...] = tuple(path)
         self.field = field_of(self.holder_types, self.holder, str(path[-1])) if path else None
 
     def _steps(self, error: ErrorDetails) -> Iterator[str | int]:
         """The error's location without the names of union branches, which a user never wrote."""
-        value = self.value
+        value = cast(Any, self.value)
         for step in error["loc"]:
-            if isinstance(value, Mapping) and step in value or isinstance(value, list) and isinstance(step, int):
+            if (isinstance(value, Mapping) and step in value) or (isinstance(value, list) and isinstance(step, int)):
                 value = value[step]
                 yield step
         if error["type"] == "missing":
@@ -201,8 +201,8 @@ class Fault:
             holder = holder[step]
         key = self.path[-1]
         if isinstance(holder, list):
-            holder[int(key)] = _stand_in(self.types)
-        elif self.field is None and self.kind == "extra_forbidden" or self.field is not None and not self.field.is_required():
+            holder[key] = _stand_in(self.types)
+        elif (self.field is None and self.kind == "extra_forbidden") or (self.field is not None and not self.field.is_required()):
             holder.pop(key, None)
         else:
             holder[key] = _stand_in(self.types)
@@ -225,7 +225,7 @@ def _form(leaf: Any) -> str:
     origin = get_origin(leaf)
     if origin is Literal:
         return "choice"
-    if origin is dict or isinstance(leaf, type) and issubclass(leaf, BaseModel):
+    if origin is dict or (isinstance(leaf, type) and issubclass(leaf, BaseModel)):
         return "mapping"
     return {bool: "bool", int: "int", str: "text"}.get(leaf, "list")
 

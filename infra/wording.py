@@ -5,7 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from infra.problems import all_of, did_you_mean, one_of, shown
 
-_FORMS = {"bool": ("true", "false"), "int": ("a whole number",), "text": ("text",), "list": ("a list",), "mapping": ("a mapping",)}
+_FORMS = {
+    "bool": ("true", "false"),
+    "int": ("a whole number",),
+    "text": ("text",),
+    "list": ("a list",),
+    "mapping": ("a mapping",),
+}
 
 
 def words(forms: Collection[str]) -> list[str]:
@@ -58,9 +64,14 @@ def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, e
         return f"{value} is a number; write {thing} in quotes, like {json.dumps(str(value if example is None else example))}"
     if "int" in expected and isinstance(value, float):
         return f"{value} is not a whole number"
-    if isinstance(value, str) and ("int" in expected and value.isdecimal() or "bool" in expected and value in ("true", "false")):
+    unquoted = ("int" in expected and _is_number(value)) or ("bool" in expected and value in ("true", "false"))
+    if unquoted:
         return f"{shown(value)} is text; write it without quotes: {value}"
     return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.isdecimal()
 
 
 def _form_of(value: object) -> str:

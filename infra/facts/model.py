@@ -1,11 +1,14 @@
-"""What must be known at plan time, read from AWS with boto3 in one place and handed on as plain values."""
+"""The shape of the facts: plain values, no client, no future."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from infra.instances import InstanceType
-from infra.settings import Settings
+from infra.instances import Architecture, InstanceType
+
+
+class FactsError(Exception):
+    """AWS cannot be asked; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class Reservation:
     total: int
     available: int
     match: Literal["open", "targeted"]
-    placement_group_arn: str | None = None
+    placement_group: str | None = None
+    """Name of the placement group that it was made in."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,9 @@ class FileSystem:
     """An existing EFS file system."""
 
     id: str
-    encrypted: bool
     state: str
-    mount_target_zones: frozenset[str]
+    mount_targets: Mapping[str, str]
+    """Zone -> VPC of the mount target there; a file system has them in one VPC at a time."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ class Existing:
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
-    """Zones of the VPC that this stack made, in the order of their subnets."""
+    """Zones of the VPC that this stack made, by name."""
     pools: Mapping[str, ExistingPool] = field(default_factory=dict)
+    """By pool name, the system pool included."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,10 @@ class Caller:
     principal_arn: str | None
     """The IAM user or role behind it (assumed roles and SSO resolved, with path); None where it cannot be known."""
 
+    @property
+    def is_root(self) -> bool:
+        return self.arn.endswith(":root")
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -97,7 +106,7 @@ class Facts:
     partition: str
     caller: Caller
     zones: tuple[Zone, ...]
-    """Usable zones of the region, by name."""
+    """Zones of the region that EKS can use, by name."""
     instance_types: Mapping[str, InstanceType]
     """The types that the stack names and that exist."""
     type_names: frozenset[str]
@@ -116,13 +125,10 @@ class Facts:
     placement_groups: Mapping[str, str] = field(default_factory=dict)
     """Existing placement group the stack names -> its strategy."""
     file_system: FileSystem | None = None
-    images: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, Architecture] = field(default_factory=dict)
     """AMI id the stack names -> its architecture."""
     existing: Existing = Existing()
+    not_found: frozenset[str] = frozenset()
+    """Ids and names that the stack says and AWS does not know."""
     unchecked: tuple[str, ...] = ()
     """Sentences: what could not be read and why."""
-
-
-def gather(settings: Settings) -> Facts:
-    """Read from AWS what the settings make necessary."""
-    raise NotImplementedError

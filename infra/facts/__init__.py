@@ -1,0 +1,29 @@
+"""What must be known at plan time, read from AWS with boto3 in one place and handed on as plain values."""
+
+from infra.facts.gather import gather
+from infra.facts.model import (
+    Caller,
+    Existing,
+    ExistingPool,
+    Facts,
+    FactsError,
+    FileSystem,
+    Reservation,
+    Subnet,
+    Vpc,
+    Zone,
+)
+
+__all__ = [
+    "Caller",
+    "Existing",
+    "ExistingPool",
+    "Facts",
+    "FactsError",
+    "FileSystem",
+    "Reservation",
+    "Subnet",
+    "Vpc",
+    "Zone",
+    "gather",
+]

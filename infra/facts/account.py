@@ -1,0 +1,69 @@
+"""Who asks, and how much the account may run."""
+
+from collections.abc import Iterable
+
+from infra.facts.clients import Clients, asked, is_error
+from infra.facts.model import Caller
+from infra.instances import Quota, quota
+from infra.settings import OnDemand, Settings, Spot
+
+
+def caller(clients: Clients) -> Caller:
+    """The caller as STS names it; an assumed role (SSO's too) is resolved to the role's ARN with its path, since that is what
+    EKS access entries take. Raises FactsError where AWS cannot be asked at all."""
+    identity = asked(clients.region, clients.sts.get_caller_identity)
+    arn: str = identity["Arn"]
+    return Caller(account=identity["Account"], arn=arn, principal_arn=None if role_name(arn) else _principal(arn))
+
+
+def role_name(arn: str) -> str | None:
+    """The role of `arn:aws:sts::123456789012:assumed-role/Admin/session`.
+
+    >>> role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), role_name("arn:aws:iam::123456789012:user/ada")
+    ('Admin', None)
+    """
+    kind, _, rest = arn.split(":", 5)[5].partition("/")
+    return rest.partition("/")[0] if kind == "assumed-role" else None
+
+
+def _principal(arn: str) -> str | None:
+    return arn if ":iam:" in arn and ":user/" in arn else None
+
+
+def role_arn(clients: Clients, name: str) -> str:
+    arn: str = clients.iam.get_role(RoleName=name)["Role"]["Arn"]
+    return arn
+
+
+def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
+    """The quotas that limit the stack by code, and the types whose quota is not known."""
+    found: dict[str, Quota] = {}
+    unknown: list[str] = []
+    wanted = [(settings.target.system.instance_type, False)]
+    wanted += [(pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if is_limited(pool.capacity)]
+    for type_name, spot in wanted:
+        limit = quota(type_name, spot=spot)
+        if limit:
+            found[limit.code] = limit
+        elif type_name:
+            unknown.append(f"{type_name} {'as spot' if spot else 'on demand'}")
+    return found, unknown
+
+
+def is_limited(capacity: object) -> bool:
+    """Whether instances count against a quota when they start; reserved ones counted when they were reserved."""
+    return isinstance(capacity, OnDemand | Spot)
+
+
+def quota_values(clients: Clients, codes: Iterable[str]) -> dict[str, float]:
+    return {code: value for code in codes if (value := _quota_value(clients, code)) is not None}
+
+
+def _quota_value(clients: Clients, code: str) -> float | None:
+    try:
+        answer = clients.quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+    except clients.quotas.exceptions.ClientError as error:
+        if is_error(error, "NoSuchResourceException"):
+            return None
+        raise
+    return float(answer["Quota"]["Value"])

@@ -1,0 +1,152 @@
+"""What EC2 says: zones, instance types, an existing VPC, reservations, placement groups, images."""
+
+from collections.abc import Collection, Iterable
+from typing import Any, Literal
+
+from infra.addresses import ZONE_LETTERS
+from infra.facts.clients import Clients, is_error
+from infra.facts.model import Reservation, Subnet, Vpc, Zone
+from infra.instances import Architecture, InstanceType
+
+NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+"""Zones where EKS takes no subnet for a control plane: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+
+
+def zones(clients: Clients) -> tuple[Zone, ...]:
+    described = clients.ec2.describe_availability_zones()["AvailabilityZones"]
+    found = [
+        Zone(zone["ZoneName"], zone["ZoneId"])
+        for zone in described
+        if zone["State"] == "available"
+        and zone.get("ZoneType", "availability-zone") == "availability-zone"
+        and zone["ZoneId"] not in NOT_FOR_EKS
+        and zone["ZoneName"][-1] in ZONE_LETTERS
+    ]
+    return tuple(sorted(found, key=lambda zone: zone.name))
+
+
+def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
+    """The named types that exist. A filter, unlike a list of names, does not fail for the others."""
+    described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
+    return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
+
+
+def type_names(clients: Clients) -> frozenset[str]:
+    offered = _all(clients.ec2, "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
+    return frozenset(one["InstanceType"] for one in offered)
+
+
+def offerings(clients: Clients, names: Collection[str]) -> dict[str, frozenset[str]]:
+    offered = _all(
+        clients.ec2,
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[_is_one_of("instance-type", names)],
+    )
+    zones_by_type: dict[str, set[str]] = {name: set() for name in names}
+    for one in offered:
+        zones_by_type.setdefault(one["InstanceType"], set()).add(one["Location"])
+    return {name: frozenset(found) for name, found in zones_by_type.items()}
+
+
+def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
+    found = clients.ec2.describe_vpcs(Filters=[_is_one_of("vpc-id", [vpc_id])])["Vpcs"]
+    if not found:
+        return None
+    blocks = [block["CidrBlock"] for block in found[0].get("CidrBlockAssociationSet", ())] or [found[0]["CidrBlock"]]
+    support = clients.ec2.describe_vpc_attribute(VpcId=vpc_id, Attribute="enableDnsSupport")
+    hostnames = clients.ec2.describe_vpc_attribute(VpcId=vpc_id, Attribute="enableDnsHostnames")
+    return Vpc(vpc_id, tuple(blocks), support["EnableDnsSupport"]["Value"], hostnames["EnableDnsHostnames"]["Value"])
+
+
+def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
+    """The named subnets that exist."""
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
+    vpcs = sorted({subnet["VpcId"] for subnet in described})
+    tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
+    public = {subnet["SubnetId"] for subnet in described if _leads_to_internet(subnet, tables)}
+    return {
+        subnet["SubnetId"]: Subnet(
+            id=subnet["SubnetId"],
+            vpc_id=subnet["VpcId"],
+            zone=subnet["AvailabilityZone"],
+            cidr=subnet["CidrBlock"],
+            free_addresses=subnet["AvailableIpAddressCount"],
+            is_public=subnet["SubnetId"] in public,
+        )
+        for subnet in described
+    }
+
+
+def _leads_to_internet(subnet: Any, tables: Iterable[Any]) -> bool:
+    """Whether the subnet's route table, its own or else the VPC's main one, has a route to an internet gateway."""
+    main, own = None, None
+    for table in tables:
+        if table["VpcId"] != subnet["VpcId"]:
+            continue
+        for association in table.get("Associations", ()):
+            main = table if association.get("Main") else main
+            own = table if association.get("SubnetId") == subnet["SubnetId"] else own
+    routes = (own or main or {}).get("Routes", ())
+    return any(str(route.get("GatewayId", "")).startswith("igw-") for route in routes)
+
+
+def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
+    """Zones of the subnets that the stack made."""
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of(f"tag:{tag}", [stack])])
+    return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
+
+
+def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)]) if ids else []
+    return {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in described}
+
+
+def reservation(clients: Clients, reservation_id: str) -> Reservation | None:
+    try:
+        found = clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
+    except clients.ec2.exceptions.ClientError as error:
+        if is_error(error, "InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
+            return None
+        raise
+    return _reservation(found[0]) if found else None
+
+
+def _reservation(described: Any) -> Reservation:
+    kind: Literal["default", "capacity-block"] = "default"
+    if described.get("ReservationType") == "capacity-block":
+        kind = "capacity-block"
+    group: str = described.get("PlacementGroupArn") or ""
+    return Reservation(
+        id=described["CapacityReservationId"],
+        kind=kind,
+        state=described["State"],
+        instance_type=described["InstanceType"],
+        zone=described["AvailabilityZone"],
+        total=described["TotalInstanceCount"],
+        available=described["AvailableInstanceCount"],
+        match="targeted" if described.get("InstanceMatchCriteria") == "targeted" else "open",
+        placement_group=group.rpartition("/")[2] or None,
+    )
+
+
+def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
+    """The named placement groups that exist -> their strategy."""
+    found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
+    return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
+
+
+def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
+    """The named AMIs that exist -> their architecture."""
+    found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
+    return {image["ImageId"]: image["Architecture"] for image in found}
+
+
+def _is_one_of(name: str, values: Iterable[str]) -> dict[str, Any]:
+    """A filter; `*` and `?` would be wild cards in it."""
+    return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
+
+
+def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
+    return [one for page in client.get_paginator(operation).paginate(**arguments) for one in page[key]]

@@ -1,0 +1,77 @@
+"""What EKS offers, and what of it the stack has."""
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from infra.facts.clients import Clients
+from infra.facts.ec2 import subnet_zones
+from infra.facts.model import ExistingPool
+from infra.naming import POOL_TAG
+
+PARALLEL = 4
+
+
+def minor(version: str) -> int:
+    """The minor of `1.35`."""
+    return int(version.partition(".")[2])
+
+
+def kubernetes_versions(clients: Clients) -> tuple[str, ...]:
+    pages = clients.eks.get_paginator("describe_cluster_versions").paginate()
+    offered = {one["clusterVersion"] for page in pages for one in page["clusterVersions"]}
+    return tuple(sorted(offered, key=minor))
+
+
+def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
+    """The versions of the named add-ons for a Kubernetes version; an add-on that EKS does not have is absent."""
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        answers = threads.map(lambda addon: (addon, _versions(clients, kubernetes_version, addon)), sorted(addons))
+        return {addon: versions for addon, versions in answers if versions}
+
+
+def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozenset[str]:
+    pages = clients.eks.get_paginator("describe_addon_versions").paginate(kubernetesVersion=kubernetes_version, addonName=addon)
+    try:
+        found = [one for page in pages for one in page["addons"] if one["addonName"] == addon]
+    except clients.eks.exceptions.ResourceNotFoundException:
+        return frozenset()
+    return frozenset(version["addonVersion"] for one in found for version in one["addonVersions"])
+
+
+def cluster(clients: Clients, name: str) -> tuple[str | None, dict[str, ExistingPool]]:
+    """Version and pools of a cluster; (None, {}) where there is none."""
+    try:
+        version: str = clients.eks.describe_cluster(name=name)["cluster"]["version"]
+    except clients.eks.exceptions.ResourceNotFoundException:
+        return None, {}
+    return version, _pools(clients, name)
+
+
+def _pools(clients: Clients, cluster: str) -> dict[str, ExistingPool]:
+    """The cluster's node groups by the pool they are tagged with."""
+    pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
+    names = [name for page in pages for name in page["nodegroups"]]
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        groups = [group for group in threads.map(lambda name: _node_group(clients, cluster, name), names) if group]
+    zones = subnet_zones(clients, {group["subnets"][0] for group in groups})
+    return {group["tags"][POOL_TAG]: _pool(group, zones) for group in groups if group["subnets"][0] in zones}
+
+
+def _node_group(clients: Clients, cluster: str, name: str) -> Any:
+    """A node group of ours that is not about to go."""
+    try:
+        group = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+    except clients.eks.exceptions.ResourceNotFoundException:
+        return None
+    return group if POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING" else None
+
+
+def _pool(group: Any, zones: dict[str, str]) -> ExistingPool:
+    scaling = group["scalingConfig"]
+    return ExistingPool(
+        zone=zones[group["subnets"][0]],
+        min_size=scaling["minSize"],
+        desired_size=scaling["desiredSize"],
+        max_size=scaling["maxSize"],
+    )
