@@ -50,20 +50,14 @@ class ClientKey(NamedTuple):
 
 
 _clients: dict[ClientKey, Any] = {}
+_identities: dict[ClientKey, dict[str, str]] = {}
 _lock = threading.Lock()
 _loader = Loader(include_default_search_paths=True)
 
 
 def client(service: str, region: str, endpoint: str | None) -> Any:
     """The client for the credentials that the environment names now; safe from any thread."""
-    key = ClientKey(
-        service,
-        region,
-        endpoint,
-        os.environ.get("AWS_ACCESS_KEY_ID", ""),
-        os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
-        os.environ.get("AWS_SESSION_TOKEN") or None,
-    )
+    key = _key(service, region, endpoint)
     found = _clients.get(key)
     if found is None:
         with _lock:
@@ -71,6 +65,19 @@ def client(service: str, region: str, endpoint: str | None) -> Any:
             if found is None:
                 found = _clients[key] = _make(key)
     return found
+
+
+def identity(region: str, endpoint: str | None) -> dict[str, str]:
+    """Who calls: AWS is asked once."""
+    key = _key("sts", region, endpoint)
+    if key not in _identities:
+        _identities[key] = client("sts", region, endpoint).get_caller_identity()
+    return _identities[key]
+
+
+def _key(service: str, region: str, endpoint: str | None) -> ClientKey:
+    access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
+    return ClientKey(service, region, endpoint, access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN") or None)
 
 
 def _make(key: ClientKey) -> Any:
@@ -84,14 +91,22 @@ def _make(key: ClientKey) -> Any:
         aws_secret_access_key=key.secret_key or None,
         aws_session_token=key.session_token,
         config=Config(
-            retries={"mode": "standard", "total_max_attempts": 1},  # `_pause` retries instead
+            retries={"mode": "standard"},
             max_pool_connections=64,
             connect_timeout=10,
             read_timeout=120,
         ),
     )
-    made.meta.events.register_first("needs-retry", _pause)
+    service_id = made.meta.service_model.service_id.hyphenize()
+    made.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
+    made.meta.events.register("needs-retry", _pause)
+    made.meta.events.register("after-call", _sign)
     return made
+
+
+def _sign(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+    """An error says which service it is from; botocore's says the operation only."""
+    parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 
 def _pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:

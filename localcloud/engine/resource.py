@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 from localcloud.engine import clients
@@ -72,16 +71,11 @@ class Aws:
 
     @property
     def account_id(self) -> str:
-        return self._identity["Account"]
+        return clients.identity(self.region, self.endpoint)["Account"]
 
     @property
     def partition(self) -> str:
-        return self._identity["Arn"].split(":")[1]
-
-    @cached_property
-    def _identity(self) -> dict[str, str]:
-        answer: dict[str, str] = self.client("sts").get_caller_identity()
-        return answer
+        return clients.identity(self.region, self.endpoint)["Arn"].split(":")[1]
 
     def wait(self, what: str, look: Callable[[], T | None], *, timeout: float) -> T:
         """Call `look` until it returns something other than None; `Failed` in `look` ends the wait with its text."""
@@ -97,7 +91,11 @@ class Aws:
 
 
 class Failed(Exception):
-    """AWS took the request but the resource did not come up: the text is what the official provider would say."""
+    """AWS took the request but the resource did not come up: the text is what the official provider would say.
+
+    Raised in `create` it means that nothing exists. Where something does (a node group that ended CREATE_FAILED), raise
+    `Partial`.
+    """
 
 
 class Gone(Exception):
@@ -116,6 +114,11 @@ class Resource(ABC):
     auto_name: ClassVar[AutoName | None] = None
     recomputed: ClassVar[frozenset[str]] = frozenset()
     """Outputs that a preview of an update does not know yet."""
+    nested_outputs: ClassVar[frozenset[str]] = frozenset()
+    """What AWS adds inside of an input's object, e.g. `vpcConfig.clusterSecurityGroupId`: unknown in a preview of a creation.
+
+    Outputs beside the inputs need no word: a preview leaves them out, and the SDK takes what is left out for unknown.
+    """
 
     @abstractmethod
     def create(self, aws: Aws, args: Args) -> str:
@@ -128,6 +131,10 @@ class Resource(ABC):
     def read(self, aws: Aws, id: str, known: State) -> State | None:
         """The state as AWS has it now (every input it can return, and the outputs); None when it is gone."""
 
+    def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
+        """The `recomputed` outputs that a change of these inputs makes unknown: all, unless a handler knows better."""
+        return self.recomputed
+
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         """Bring the changed top-level properties about in place."""
         raise Failed(f"{self.token}: cannot change {', '.join(sorted(changed))} in place")
@@ -138,7 +145,17 @@ class Resource(ABC):
 
 
 class Partial(Exception):
-    """Created, but not to the end: the engine records the id and the failure."""
+    """Created, but not to the end: the engine records the id and the failure.
+
+    What follows is what the official provider does (Terraform's `SetId` before the wait, then the bridge's initialization error):
+    the update fails, the resource is in the state with the inputs that were asked for, and the next `up` runs an update
+    without any change, which asks AWS for nothing and clears the error. So a node group that ended CREATE_FAILED stays as
+    it is, and an attribute that was not set stays unset until a refresh shows it. `replace_on_changes=["#initerror"]` (or
+    `"*"`) in the program makes the engine replace such a resource instead, after a failed update too.
+    https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
+    https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
+    https://github.com/pulumi/pulumi/pull/7226
+    """
 
     def __init__(self, id: str, reason: str) -> None:
         super().__init__(reason)

@@ -1,0 +1,36 @@
+"""When two texts are the same JSON document for AWS."""
+
+import json
+from typing import Any
+
+
+def equivalent(one: object, other: object) -> bool:
+    """Same document: spaces and the order of keys mean nothing; in an IAM policy neither does the order of a list, nor the
+    brackets around its only element, as in the official provider (https://github.com/hashicorp/awspolicyequivalence)."""
+    if one == other:
+        return True
+    try:
+        left, right = _document(one), _document(other)
+    except ValueError:
+        return False
+    policies = _is_policy(left) and _is_policy(right)
+    return bool(_canonical(left) == _canonical(right) if policies else left == right)
+
+
+def _document(text: object) -> Any:
+    if not isinstance(text, str):
+        raise ValueError(text)
+    return json.loads(text)
+
+
+def _is_policy(document: object) -> bool:
+    return isinstance(document, dict) and "Statement" in document
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(member) for key, member in value.items()}
+    if isinstance(value, list):
+        elements = sorted((_canonical(element) for element in value), key=lambda element: json.dumps(element, sort_keys=True))
+        return elements[0] if len(elements) == 1 else elements
+    return str(value).lower() if isinstance(value, bool) else value

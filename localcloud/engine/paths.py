@@ -1,0 +1,62 @@
+"""Addresses of values inside of a resource's properties, as Pulumi writes them: `pools[0].tags["a.b"]`."""
+
+import re
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""Names of members and positions in lists; in a pattern `"*"` stands for any."""
+
+_PART = re.compile(
+    r"""\.? (?: \["(?P<quoted>(?:[^"\\]|\\.)*)"\] | \[(?P<index>\d+)\] | \[(?P<any>\*)\] | (?P<name>[^.\[\]]+) )""", re.VERBOSE
+)
+_PLAIN = re.compile(r"[^.\[\]\"]+")
+
+
+def parse(text: str) -> Path:
+    """The path that `text` writes."""
+    found: list[str | int] = []
+    for part in _PART.finditer(text):
+        if part["index"] is not None:
+            found.append(int(part["index"]))
+        elif part["quoted"] is not None:
+            found.append(re.sub(r"\\(.)", r"\1", part["quoted"]))
+        else:
+            found.append(part["any"] or part["name"])
+    return tuple(found)
+
+
+def show(path: Path) -> str:
+    """The text that `parse` reads back."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            escaped = part.replace("\\", "\\\\").replace('"', '\\"')
+            text += f'["{escaped}"]'
+    return text
+
+
+def covers(pattern: Path, path: Path) -> bool:
+    """Whether `path` is at or below a place that `pattern` names."""
+    return len(pattern) <= len(path) and all(one in ("*", other) for one, other in zip(pattern, path, strict=False))
+
+
+def restore(values: Any, original: Any, pattern: Path) -> Any:
+    """`values` with everything that `pattern` names as it is in `original`; left as it is where `original` has nothing."""
+    if not pattern:
+        return values if original is None else original
+    head, rest = pattern[0], pattern[1:]
+    if isinstance(values, dict) and isinstance(original, dict):
+        names = sorted({*values, *original}) if head == "*" else [head]
+        restored = {name: restore(values.get(name), original.get(name), rest) for name in names}
+        return {**values, **{name: value for name, value in restored.items() if value is not None}}
+    if isinstance(values, list) and isinstance(original, list):
+        places = range(len(values)) if head == "*" else [head] if isinstance(head, int) else []
+        return [
+            restore(value, original[place], rest) if place in places and place < len(original) else value
+            for place, value in enumerate(values)
+        ]
+    return values
