@@ -1,0 +1,49 @@
+"""What requests to EKS have in common: updates that take their time, tags by ARN, tokens, timestamps."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.engine.resource import Args, Aws, State
+from localcloud.engine.resources.progress import MINUTE, Seen, until
+from localcloud.engine.resources.tags import tag_changes
+
+GONE = "ResourceNotFoundException"
+UPDATE_TIMEOUT = 60 * MINUTE
+
+
+def request_token(kind: str, args: Args) -> str:
+    """The same for the same request: repeated by an engine that was killed before it heard the answer, it makes one resource."""
+    return hashlib.sha256(json.dumps([kind, args], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def wait_for_update(
+    aws: Aws, what: str, update: Mapping[str, Any], owner: Mapping[str, str], timeout: float = UPDATE_TIMEOUT
+) -> None:
+    """Until the update is done. `owner` is what DescribeUpdate needs: name, and nodegroupName or addonName."""
+    eks = aws.client("eks")
+    id = str(update["id"])
+
+    def look() -> Seen:
+        seen = eks.describe_update(updateId=id, **owner)["update"]
+        causes = "\n".join(
+            f"{', '.join(error.get('resourceIds') or ())}: {error.get('errorCode', '')}: {error.get('errorMessage', '')}"
+            for error in seen.get("errors") or ()
+        )
+        return Seen(seen["status"], causes)
+
+    until(aws, f"{what} ({id})", look, target="Successful", pending=["InProgress"], timeout=timeout)
+
+
+def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
+    tags = tag_changes(old, new)
+    if tags.removed:
+        aws.client("eks").untag_resource(resourceArn=arn, tagKeys=tags.removed)
+    if tags.written:
+        aws.client("eks").tag_resource(resourceArn=arn, tags=tags.written)
+
+
+def timestamp(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
