@@ -1,6 +1,7 @@
 """`python -m localcloud.engine --port 0 --ready-file F`: serves until SIGTERM."""
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -18,7 +19,7 @@ PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud.engine", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--ready-file", type=Path, help="gets the port once the server answers")
+    parser.add_argument("--ready-file", type=Path, help="JSON with pid and port, written when requests are served")
     parser.add_argument("--log-level", default="DEBUG")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
@@ -36,10 +37,12 @@ def main() -> int:
         return 2
     if options.ready_file:
         unfinished = options.ready_file.with_suffix(".part")
-        unfinished.write_text(str(port))
+        unfinished.write_text(json.dumps({"pid": os.getpid(), "port": port}) + "\n")
         unfinished.rename(options.ready_file)
     asked_to_stop.wait()
     server.stop(GRACE_SECONDS).wait()
+    if options.ready_file:
+        options.ready_file.unlink(missing_ok=True)
     sys.stderr.flush()
     os._exit(0)  # threads that still wait for an answer of AWS must not hold the process
 

@@ -75,7 +75,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
     def DiffConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
-        olds, news = decode(request.oldInputs)[0], decode(request.news)[0]
+        olds, news = decode(request.old_inputs)[0], decode(request.news)[0]
         return _diff_response(compare(PROVIDER_PROPS, olds, {name: news[name] for name in PROVIDER_PROPS if name in news}))
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:

@@ -1,0 +1,155 @@
+"""The language host: answers the engine's LanguageRuntime protocol for Python programs, as `pulumi-language-python` does.
+
+The engine starts it through a `pulumi-language-python` on PATH and reads its port from the first line of its output.
+https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+from localcloud.engine import language_packages
+from localcloud.engine.language_program import SHOWN, end_with_parent
+
+PROGRAM = Path(__file__).with_name("language_program.py")
+PATIENCE_SECONDS = 3.0
+"""For a program that was asked to end."""
+
+
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
+    """Every run is a process of its own: nothing is left of it for the next, as a preview is followed by an update."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self._programs: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+
+    def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.LanguageHandshakeResponse()
+
+    def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return plugin_pb2.PluginInfo(version=installed_version("pulumi"))
+
+    def GetRequiredPackages(self, request: Any, context: grpc.ServicerContext) -> Any:
+        found = language_packages.plugins(_interpreter(request.info))
+        needed = [plugin_pb2.PackageDependency(kind="resource", **plugin._asdict()) for plugin in found]
+        return language_pb2.GetRequiredPackagesResponse(packages=needed)
+
+    def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
+        program = subprocess.Popen(
+            [_interpreter(request.info), "-P", PROGRAM, *self._arguments(request)],
+            env=os.environ | _configuration(request) | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # the engine interrupts our whole process group; the program is ours to end
+        )
+        with self._lock:
+            self._programs.add(program)
+        context.add_callback(lambda: _end(program))
+        code = program.wait()
+        with self._lock:
+            self._programs.discard(program)
+        if code == SHOWN:
+            return language_pb2.RunResponse(bail=True)
+        return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
+
+    def About(self, request: Any, context: grpc.ServicerContext) -> Any:
+        python = _interpreter(request.info)
+        return language_pb2.AboutResponse(executable=str(python), version=language_packages.version(python))
+
+    def GetProgramDependencies(self, request: Any, context: grpc.ServicerContext) -> Any:
+        found = language_packages.packages(_interpreter(request.info), transitive=request.transitiveDependencies)
+        return language_pb2.GetProgramDependenciesResponse(
+            dependencies=[language_pb2.DependencyInfo(name=name, version=version) for name, version in found]
+        )
+
+    def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        """The project's make targets do that, with its own pins."""
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "this language host installs nothing; install requirements.txt with pip")
+        yield from ()
+
+    def RuntimeOptionsPrompts(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.RuntimeOptionsResponse()
+
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.end_programs()
+        return empty_pb2.Empty()
+
+    def end_programs(self) -> None:
+        with self._lock:
+            running = list(self._programs)
+        for program in running:
+            _end(program)
+
+    def _arguments(self, request: Any) -> list[str]:
+        info = request.info
+        folder = info.program_directory or request.pwd
+        values = {
+            "project": request.project,
+            "stack": request.stack,
+            "organization": request.organization or "organization",
+            "root-directory": info.root_directory or folder,
+            "monitor": request.monitor_address,
+            "engine": self.engine,
+            "pwd": request.pwd or folder,
+            "parallel": str(request.parallel),
+        }
+        options = [f"--{name}={value}" for name, value in values.items()]
+        program = str(Path(folder, info.entry_point or "."))
+        return [*options, *(["--dry-run"] if request.dryRun else []), "--", program, *request.args]
+
+
+def _configuration(request: Any) -> dict[str, str]:
+    return {
+        "PULUMI_CONFIG": json.dumps(dict(request.config)),
+        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
+    }
+
+
+def _interpreter(info: Any) -> Path:
+    options = info.options.fields
+    virtualenv = options["virtualenv"].string_value if "virtualenv" in options else ""
+    return language_packages.interpreter(info.root_directory, virtualenv)
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    """Politely, then not. Does nothing to one that has ended."""
+    if program.poll() is None:
+        program.terminate()
+        try:
+            program.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            program.kill()
+
+
+def main() -> None:
+    engine = next((argument for argument in reversed(sys.argv[1:]) if not argument.startswith("-")), "")
+    end_with_parent()
+    host = LanguageHost(engine)
+    asked_to_stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_to_stop.set())
+    server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_GRPC_CHANNEL_OPTIONS)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    asked_to_stop.wait()
+    host.end_programs()
+    os._exit(0)  # the engine waits for us, and has had all answers
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What a Python interpreter has installed, as far as the engine asks: plugins that packages need, and packages themselves."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Plugin(NamedTuple):
+    """A provider that a package needs, from its pulumi-plugin.json."""
+
+    name: str
+    version: str
+    server: str
+
+
+def interpreter(root: str, virtualenv: str) -> Path:
+    """The program's interpreter: of the virtual environment that Pulumi.yaml names, where there is one; else this one."""
+    candidate = Path(root, virtualenv, "bin", "python") if virtualenv else Path(sys.executable)
+    return candidate if candidate.exists() else Path(sys.executable)
+
+
+def plugins(python: Path) -> list[Plugin]:
+    """The plugins of all packages there. The official host asks pip for the packages; their files say the same."""
+    found = []
+    for folder in _package_folders(python):
+        for file in sorted(folder.glob("*/pulumi-plugin.json")):
+            entry = json.loads(file.read_text())
+            if entry.get("resource"):
+                found.append(Plugin(entry["name"], str(entry.get("version", "")).removeprefix("v"), entry.get("server", "")))
+    return found
+
+
+def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
+    """Names and versions; without `transitive`, those that no other package needs."""
+    installed = list(_distributions(python))
+    needed = {_canonical(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()}
+    wanted = [package for package in installed if transitive or _canonical(package.name) not in needed]
+    return sorted((package.name, package.version) for package in wanted)
+
+
+def version(python: Path) -> str:
+    """Python's own."""
+    command = [str(python), "-c", "import platform; print(platform.python_version())"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _distributions(python: Path) -> Iterator[Distribution]:
+    return iter(distributions(path=[str(folder) for folder in _package_folders(python)]))
+
+
+def _package_folders(python: Path) -> list[Path]:
+    if python == Path(sys.executable):
+        return [Path(entry) for entry in sys.path if entry.endswith("-packages") and Path(entry).is_dir()]
+    return sorted(python.parent.parent.glob("lib/python*/site-packages"))
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,107 @@
+"""Runs one Pulumi program in a process of its own, started by the language host with the program's interpreter.
+
+It imports nothing of this project: the program's interpreter need not have it. Arguments: see `main`; the configuration comes in
+PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS, as from the official host.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import runpy
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pulumi
+import pulumi.runtime
+
+SHOWN = 32
+"""Exit code: it failed, and the user has been told why."""
+LOOK_FOR_PARENT_SECONDS = 0.5
+
+
+def end_with_parent() -> None:
+    """A process whose parent was killed must not live on."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_FOR_PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end-with-parent").start()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    for option in ("project", "stack", "organization", "root-directory", "monitor", "engine", "pwd"):
+        parser.add_argument(f"--{option}", required=True)
+    parser.add_argument("--parallel", type=int, required=True)
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("program", type=Path, help="a folder with a __main__.py, or a file")
+    parser.add_argument("arguments", nargs="*")
+    options = parser.parse_args()
+    end_with_parent()
+
+    pulumi.runtime.set_all_config(pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env())
+    pulumi.runtime.configure(
+        pulumi.runtime.Settings(
+            monitor=options.monitor,
+            engine=options.engine,
+            project=options.project,
+            stack=options.stack,
+            parallel=options.parallel,
+            dry_run=options.dry_run,
+            organization=options.organization,
+            root_directory=options.root_directory,
+        )
+    )
+    sys.argv = [str(options.program), *options.arguments]
+    os.chdir(options.pwd)
+    folder = options.program if options.program.is_dir() else options.program.parent
+    if not options.program.is_dir():
+        sys.path.insert(0, str(folder))  # runpy does it for folders only
+    return run(options.program, folder, options.parallel)
+
+
+def run(program: Path, folder: Path, parallel: int) -> int:
+    """Run it inside of a stack and tell the user what went wrong, once."""
+    # Where a resource fails, what waits for it is never looked at again; asyncio would complain about each.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    executor = ThreadPoolExecutor(max_workers=max(parallel, 1) * 4)
+    loop.set_default_executor(executor)
+
+    def user_program() -> None:
+        runpy.run_path(str(program), run_name="__main__")
+
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(user_program))
+        return 0
+    except pulumi.RunError as error:
+        pulumi.log.error(str(error))
+    except Exception as error:
+        pulumi.log.error(f"Program failed with an unhandled exception:\n{users_traceback(error, folder)}")
+    finally:
+        executor.shutdown(wait=True)
+        loop.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return SHOWN
+
+
+def users_traceback(error: BaseException, folder: Path) -> str:
+    """From the first frame of the user's own code on: what led there is ours and Pulumi's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [place for place, frame in enumerate(frames) if Path(frame.filename).is_relative_to(folder.resolve())]
+    limit = own[0] - len(frames) if own else None
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=limit))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
