@@ -1,0 +1,1 @@
+"""Measurements: seconds are goals, written into docs/measurements.md; nothing here is a test."""

@@ -1,0 +1,63 @@
+"""`python -m bench.scale`: stacks of about 100 to 500 resources, how the time grows."""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from bench.up import measure
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+
+POOLS = (1, 8, 16, 24)
+"""Every pool brings about 20 resources."""
+
+
+def stack_file(folder: Path, pools: int) -> str:
+    """Write a stack with so many pools; return its name."""
+    name = f"scale-{pools}"
+    entries = [{"name": f"pool{number}", "instanceType": "g6.8xlarge", "maxSize": 1} for number in range(pools)]
+    config = {"aws:region": "us-west-2", "gpumpi:target": {"kind": "eks"}, "gpumpi:pools": entries}
+    (folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
+    return name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        cloud = LocalCloud(folder / "cloud")
+        try:
+            cloud.start(lambda line: print(line, file=sys.stderr))
+            for pools in POOLS:
+                stack = LocalStack(cloud, stack_file(folder, pools), folder)
+                stack.prepare()
+                up = measure(cloud, stack, "up", "up")
+                unchanged = measure(cloud, stack, "up, unchanged", "up")
+                destroy = measure(cloud, stack, "destroy", "destroy")
+                resources = sum(up.run.changes.values())
+                row = {"pools": pools, "resources": resources, "up": up.run.seconds, "unchanged": unchanged.run.seconds}
+                rows.append(row | {"destroy": destroy.run.seconds, "perResource": up.run.seconds / resources})
+        finally:
+            cloud.stop()
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table("pools", "resources", "up s", "unchanged up s", "destroy s", "up s per resource")
+    for row in rows:
+        figures = (f"{row[key]:.1f}" for key in ("up", "unchanged", "destroy"))
+        table.add_row(str(row["pools"]), str(row["resources"]), *figures, f"{row['perResource']:.3f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

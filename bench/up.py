@@ -1,0 +1,141 @@
+"""`python -m bench.up`: how long the life of a cluster takes on a fresh local cloud, and how good the order of creation is."""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench.chain import control_plane_seconds, necessary_seconds
+from localcloud.engine_events import Step
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack, Run, Verb
+
+STACKS = ("local", "02-p4d-efa")
+DELAY_FACTOR = 0.1
+"""A minute of AWS in six seconds: long beside what the engine itself takes, short enough to wait for."""
+console = Console()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One engine run and the AWS calls it made."""
+
+    name: str
+    run: Run
+    reads: int
+    writes: int
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "run": self.name,
+            "resources": sum(self.run.changes.values()),
+            "changes": self.run.changed,
+            "seconds": round(self.run.seconds, 1),
+            "awsReads": self.reads,
+            "awsWrites": self.writes,
+        }
+
+
+def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Measured:
+    control = cloud.control()
+    control.forget_calls()
+    run = stack.run(verb)
+    if not run.ok:
+        sys.exit(f"pulumi {verb} of {stack.name} failed:\n{run.output}")
+    calls = control.calls()
+    return Measured(name, run, calls["reads"], calls["writes"])
+
+
+def life(name: str) -> tuple[list[Measured], list[Step]]:
+    """Cold preview, up, unchanged up, destroy without AWS's delays."""
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = LocalCloud(Path(folder) / "cloud")
+        try:
+            stack = _fresh(cloud, name)
+            runs = [
+                measure(cloud, stack, "preview, cold", "preview"),
+                measure(cloud, stack, "up", "up"),
+                measure(cloud, stack, "up, unchanged", "up"),
+                measure(cloud, stack, "destroy", "destroy"),
+            ]
+        finally:
+            cloud.stop()
+    return runs, sorted(runs[1].run.steps, key=lambda step: -step.seconds)[:10]
+
+
+def with_delays(name: str, factor: float) -> dict[str, Any]:
+    """`up` while AWS takes its time: how far from the longest necessary chain."""
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = LocalCloud(Path(folder) / "cloud")
+        try:
+            stack = _fresh(cloud, name, delay_factor=factor)
+            up = measure(cloud, stack, "up", "up")
+        finally:
+            cloud.stop()
+    seconds = up.run.seconds
+    return {
+        "factor": factor,
+        "seconds": round(seconds, 1),
+        "awsSeconds": round(seconds / factor),
+        "necessaryAwsSeconds": round(necessary_seconds()),
+        "ratio": round(seconds / (necessary_seconds() * factor), 2),
+        "addedToControlPlaneAwsSeconds": round(seconds / factor - control_plane_seconds()),
+        "last": [_step(step) for step in sorted(up.run.steps, key=lambda step: -step.ended)[:5]],
+    }
+
+
+def _fresh(cloud: LocalCloud, name: str, *, delay_factor: float = 0.0) -> LocalStack:
+    cloud.start(lambda line: print(line, file=sys.stderr), delay_factor=delay_factor)
+    stack = LocalStack(cloud, name)
+    stack.prepare()
+    return stack
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"type": step.type, "name": step.name, "operation": step.operation, "seconds": round(step.seconds, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--delay-factor", type=float, default=DELAY_FACTOR)
+    arguments = parser.parse_args()
+    machine = f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB, Python {platform.python_version()}"
+    results: dict[str, Any] = {"machine": machine}
+    for name in STACKS:
+        runs, slowest = life(name)
+        delays = with_delays(name, arguments.delay_factor)
+        results[name] = {"runs": [run.row() for run in runs], "slowest": [_step(s) for s in slowest], "delays": delays}
+        if not arguments.json:
+            _show(name, results[name])
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+
+
+def _show(name: str, result: dict[str, Any]) -> None:
+    table = Table("run", "resources", "seconds", "AWS reads", "AWS writes", title=name)
+    for row in result["runs"]:
+        table.add_row(row["run"], str(row["resources"]), str(row["seconds"]), str(row["awsReads"]), str(row["awsWrites"]))
+    console.print(table)
+    slowest = Table("seconds", "type", "name", title=f"{name}: the ten slowest resources of up")
+    for step in result["slowest"]:
+        slowest.add_row(str(step["seconds"]), step["type"], step["name"])
+    console.print(slowest)
+    delays = result["delays"]
+    console.print(
+        f"{name} with AWS's delays times {delays['factor']}: up {delays['seconds']} s = {delays['awsSeconds']} s of AWS; "
+        f"the longest necessary chain is {delays['necessaryAwsSeconds']} s: ratio {delays['ratio']}; "
+        f"{delays['addedToControlPlaneAwsSeconds']} s more than the control plane alone"
+    )
+
+
+if __name__ == "__main__":
+    main()
