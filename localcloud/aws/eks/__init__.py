@@ -6,6 +6,9 @@ def install() -> None:
     from localcloud.aws.eks import (  # noqa: F401
         access_entries,
         access_policies,
+        addon_catalogue,
+        addon_configuration,
+        addons,
         cluster_updates,
         clusters,
         pod_identity,

@@ -113,7 +113,11 @@ def list_associated_access_policies(call: Call) -> Record:
 def add_creator(cluster: Cluster) -> None:
     """The entry that makes who created the cluster its admin, where that was asked for."""
     arn = cluster.creator
-    if arn is None or not cluster.record["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] or arn in cluster.access_entries:
+    if (
+        arn is None
+        or not cluster.record["accessConfig"]["bootstrapClusterCreatorAdminPermissions"]
+        or arn in cluster.access_entries
+    ):
         return
     entry = _add(cluster, arn, "STANDARD", _default_username(arn), [], {})
     associate(entry, access_policies.CLUSTER_ADMIN, {"type": "cluster", "namespaces": []})
@@ -163,7 +167,8 @@ def _entry(call: Call, cluster: Cluster) -> AccessEntry:
     entry = cluster.access_entries.get(call.params["principalArn"])
     if entry is None:
         raise not_found(
-            "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.",
+            "The specified principalArn could not be found. "
+            "You can view your available access entries with 'list-access-entries'.",
             clusterName=cluster.name,
         )
     return entry
@@ -174,7 +179,9 @@ def _check_principal(call: Call, arn: str) -> None:
     if not IAM_PRINCIPAL.fullmatch(arn):
         raise invalid_parameter("The principalArn parameter format is not valid")
     if ":role/aws-service-role/" in arn:
-        raise invalid_parameter("The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role")
+        raise invalid_parameter(
+            "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
+        )
     if not exists(call, arn):
         raise invalid_parameter("The specified principalArn is invalid: invalid principal.")
 

@@ -62,7 +62,9 @@ def access(wanted: Record) -> Record:
     if mode not in AUTHENTICATION_MODES:
         raise invalid_parameter(f"Invalid authentication mode: {mode}")
     if mode == "CONFIG_MAP" and not bootstrap:
-        raise invalid_parameter("bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP")
+        raise invalid_parameter(
+            "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP"
+        )
     return {"authenticationMode": mode, "bootstrapClusterCreatorAdminPermissions": bootstrap}
 
 
@@ -77,7 +79,7 @@ def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
 
 
 def encryption(call: Call, wanted: list[Record]) -> list[Record]:
-    """https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html: secrets, with a symmetric key of this region."""
+    """Secrets, with a symmetric key of this region: https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html"""
     if len(wanted) > 1:
         raise invalid_parameter("Only one encryption config is allowed")
     for setting in wanted:

@@ -57,7 +57,8 @@ def update_cluster_version(call: Call) -> Record:
     ]
     if behind:
         raise invalid_parameter(
-            f"Nodegroups {', '.join(behind)} must be updated to match cluster version {current.name} before updating cluster version",
+            f"Nodegroups {', '.join(behind)} must be updated to match cluster version {current.name} "
+            "before updating cluster version",
             clusterName=cluster.name,
         )
 
@@ -113,14 +114,15 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
     current = cluster.record["resourcesVpcConfig"]
     public, private = cluster_settings.endpoint_access({**current, **wanted})
     cidrs = network.public_cidrs(wanted.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name)
-    after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs if public else []}
+    cidrs = cidrs if public else []
+    after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs}
     if all(current[name] == value for name, value in after.items()):
         raise invalid_parameter(
             f"Cluster is already at the desired configuration with endpointPrivateAccess: {str(private).lower()} , "
-            f"endpointPublicAccess: {str(public).lower()}, and Public Endpoint Restrictions: [{', '.join(after['publicAccessCidrs'])}]",
+            f"endpointPublicAccess: {str(public).lower()}, and Public Endpoint Restrictions: [{', '.join(cidrs)}]",
             clusterName=cluster.name,
         )
-    params = {"EndpointPublicAccess": public, "EndpointPrivateAccess": private, "PublicAccessCidrs": after["publicAccessCidrs"]}
+    params = {"EndpointPublicAccess": public, "EndpointPrivateAccess": private, "PublicAccessCidrs": cidrs}
     return "EndpointAccessUpdate", params, lambda: current.update(after)
 
 

@@ -77,7 +77,9 @@ def _checked_record(call: Call) -> Record:
     """The new cluster as it will be described; refuses what EKS refuses, creates nothing."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
-        raise invalid_parameter(f"The cluster name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,99}}$", clusterName=name)
+        raise invalid_parameter(
+            f"The cluster name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,99}}$", clusterName=name
+        )
     version = versions.offered(params.get("version", versions.DEFAULT))
     _check_role(call, params["roleArn"], name)
     kubernetes_network = params.get("kubernetesNetworkConfig", {})
@@ -170,7 +172,9 @@ def delete_cluster(call: Call) -> Record:
     if cluster.node_groups:
         raise in_use("Cluster has nodegroups attached", clusterName=cluster.name, nodegroupName=",".join(cluster.node_groups))
     if cluster.record["deletionProtection"]:
-        raise invalid_request(f"Cluster {cluster.name} cannot be deleted: deletion protection is enabled", clusterName=cluster.name)
+        raise invalid_request(
+            f"Cluster {cluster.name} cannot be deleted: deletion protection is enabled", clusterName=cluster.name
+        )
     if cluster.status == "CREATING":
         raise in_use(f"Cannot delete cluster {cluster.name} while it is being created", clusterName=cluster.name)
     refuse_while_updating(f"cluster {cluster.name}", cluster.updates, "delete")

@@ -1,23 +1,23 @@
-"""Refusals as EKS gives them. Codes: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page."""
+"""Refusals as EKS gives them: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page."""
 
 from localcloud.aws.errors import AwsError
 
 
 def invalid_parameter(message: str, **members: str) -> AwsError:
     """`members` are those of the modelled exception: clusterName, nodegroupName, addonName."""
-    return AwsError("InvalidParameterException", message, **members)
+    return AwsError("InvalidParameterException", message, None, **members)
 
 
 def invalid_request(message: str, **members: str) -> AwsError:
-    return AwsError("InvalidRequestException", message, **members)
+    return AwsError("InvalidRequestException", message, None, **members)
 
 
 def in_use(message: str, **members: str) -> AwsError:
-    return AwsError("ResourceInUseException", message, **members)
+    return AwsError("ResourceInUseException", message, None, **members)
 
 
 def not_found(message: str, **members: str) -> AwsError:
-    return AwsError("ResourceNotFoundException", message, **members)
+    return AwsError("ResourceNotFoundException", message, None, **members)
 
 
 def not_emulated(what: str) -> AwsError:

@@ -105,7 +105,9 @@ def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> 
         raise invalid_parameter(f"The service IPv4 CIDR {wanted} must be between /24 and /12", clusterName=cluster)
     overlapping = [str(other) for other in networks if other.overlaps(network)]
     if overlapping:
-        raise invalid_parameter(f"The service IPv4 CIDR {wanted} overlaps with the VPC's CIDR {overlapping[0]}", clusterName=cluster)
+        raise invalid_parameter(
+            f"The service IPv4 CIDR {wanted} overlaps with the VPC's CIDR {overlapping[0]}", clusterName=cluster
+        )
     return wanted
 
 
@@ -122,7 +124,9 @@ def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
         if isinstance(network, IPv4Network) and any(network.subnet_of(reserved) for reserved in NOT_PUBLIC):
             refused.append(cidr)
     if refused:
-        raise invalid_parameter(f"The following CIDRs are not allowed in publicAccessCidrs: [{', '.join(refused)}]", clusterName=cluster)
+        raise invalid_parameter(
+            f"The following CIDRs are not allowed in publicAccessCidrs: [{', '.join(refused)}]", clusterName=cluster
+        )
     return cidrs
 
 
@@ -131,11 +135,18 @@ def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: s
     name = f"eks-cluster-sg-{cluster}-{suffix}"
     group = ec2.create_security_group(
         name,
-        "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads.",
+        "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, "
+        "as well as any managed workloads.",
         vpc_id=vpc_id,
         tags={"Name": name, "aws:eks:cluster-name": cluster, f"kubernetes.io/cluster/{cluster}": "owned"},
     )
-    itself: dict[str, Any] = {"from_port": None, "to_port": None, "ip_ranges": [], "source_groups": [{"GroupId": group.id}], "vpc_id": vpc_id}
+    itself: dict[str, Any] = {
+        "from_port": None,
+        "to_port": None,
+        "ip_ranges": [],
+        "source_groups": [{"GroupId": group.id}],
+        "vpc_id": vpc_id,
+    }
     ec2.authorize_security_group_ingress(group.id, "-1", **itself)
     ec2.authorize_security_group_egress(group.id, "-1", **itself)
     return str(group.id)

@@ -25,7 +25,9 @@ def create_pod_identity_association(call: Call) -> Record:
     for name, limit in (("namespace", 63), ("serviceAccount", 253)):
         if len(params[name]) > limit or not _KUBERNETES_NAME.fullmatch(params[name]):
             raise invalid_parameter(f"The {name} {params[name]!r} is not a valid Kubernetes name", clusterName=cluster.name)
-    record = add(call, cluster, params["namespace"], params["serviceAccount"], params["roleArn"], check_tags(params.get("tags", {})))
+    record = add(
+        call, cluster, params["namespace"], params["serviceAccount"], params["roleArn"], check_tags(params.get("tags", {}))
+    )
     record["disableSessionTags"] = params.get("disableSessionTags", False)
     _set_optional(record, params)
     return {"association": record}
@@ -72,7 +74,13 @@ def delete_pod_identity_association(call: Call) -> Record:
 
 
 def add(
-    call: Call, cluster: Cluster, namespace: str, service_account: str, role_arn: str, tags: dict[str, str], owner: str | None = None
+    call: Call,
+    cluster: Cluster,
+    namespace: str,
+    service_account: str,
+    role_arn: str,
+    tags: dict[str, str],
+    owner: str | None = None,
 ) -> Record:
     """A new association; `owner` is the ARN of the add-on that it belongs to."""
     check_role(call, role_arn)
@@ -108,7 +116,9 @@ def check_role(call: Call, arn: str) -> None:
     if role is None:
         raise invalid_parameter("Role provided in the request does not exist.")
     if not trusts(role, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
-        raise invalid_parameter("Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue.")
+        raise invalid_parameter(
+            "Trust policy of the role provided is invalid. Follow the official documentation to resolve the issue."
+        )
 
 
 def _association(call: Call, cluster: Cluster) -> Record:
@@ -120,7 +130,9 @@ def _association(call: Call, cluster: Cluster) -> Record:
 
 def _refuse_owned(record: Record) -> None:
     if "ownerArn" in record:
-        raise invalid_request(f"Association {record['associationId']} is owned by {record['ownerArn']}: change it through its owner")
+        raise invalid_request(
+            f"Association {record['associationId']} is owned by {record['ownerArn']}: change it through its owner"
+        )
 
 
 def _set_optional(record: Record, params: Record) -> None:

@@ -8,7 +8,9 @@ from localcloud.aws import identity
 from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 
-IAM_PRINCIPAL = re.compile(r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>role|user)/(?P<path>[\w+=,.@/-]*/)?(?P<name>[\w+=,.@-]+)")
+IAM_PRINCIPAL = re.compile(
+    r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>role|user)/(?P<path>[\w+=,.@/-]*/)?(?P<name>[\w+=,.@-]+)"
+)
 
 
 def role_of(call: Call, arn: str) -> Any | None:

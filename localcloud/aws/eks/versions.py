@@ -35,9 +35,9 @@ class KubernetesVersion:
 
     @property
     def support(self) -> str:
-        if self.extended_until is not None and AS_OF > self.extended_until:
+        if self.extended_until is not None and self.extended_until < AS_OF:
             return "UNSUPPORTED"
-        if self.standard_until is not None and AS_OF > self.standard_until:
+        if self.standard_until is not None and self.standard_until < AS_OF:
             return "EXTENDED_SUPPORT"
         return "STANDARD_SUPPORT"
 

@@ -1,0 +1,191 @@
+"""Add-ons: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
+
+An add-on with a deployment is DEGRADED (InsufficientNumberOfReplicas) as long as no node can run it.
+"""
+
+import uuid
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.eks import addon_catalogue, addon_configuration, nodes, pod_identity, updates
+from localcloud.aws.eks.addon_catalogue import CatalogueAddon
+from localcloud.aws.eks.errors import in_use, invalid_parameter, not_emulated
+from localcloud.aws.eks.principals import IAM_PRINCIPAL
+from localcloud.aws.eks.state import (
+    Addon,
+    Cluster,
+    Record,
+    addon_of,
+    check_tags,
+    cluster_of,
+    now,
+    page,
+    refuse_while_updating,
+    usable_cluster_of,
+)
+from localcloud.aws.patching import operation
+
+RESOLVE_CONFLICTS = ("OVERWRITE", "NONE", "PRESERVE")
+NAMESPACE = "kube-system"
+_NO_REPLICAS: Record = {
+    "code": "InsufficientNumberOfReplicas",
+    "message": "The add-on is unhealthy because it doesn't have the desired number of replicas.",
+    "resourceIds": [],
+}
+
+
+@operation("eks", "CreateAddon")
+def create_addon(call: Call) -> Record:
+    cluster, params = usable_cluster_of(call), call.params
+    name, token = params["addonName"], params.get("clientRequestToken", "")
+    known = cluster.addons.get(name)
+    if known is not None:
+        if token and token == known.token:
+            return {"addon": known.record}
+        raise in_use("Addon already exists.", clusterName=cluster.name, addonName=name)
+    offered = addon_catalogue.find(name)
+    if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
+        raise not_emulated(f"add-on in another namespace than {NAMESPACE}")
+    version = params.get("addonVersion", offered.default(cluster.version))
+    _check(cluster, offered, version, params)
+    record: Record = {
+        "addonName": name,
+        "clusterName": cluster.name,
+        "addonVersion": version,
+        "addonArn": cluster.arn_of("addon", name, str(uuid.uuid4())),
+        "health": {"issues": []},
+        "createdAt": now(),
+        "modifiedAt": now(),
+        "tags": check_tags(params.get("tags", {})),
+        "owner": offered.owner,
+        "publisher": "eks",
+        "namespaceConfig": {"namespace": NAMESPACE},
+    }
+    for field in ("serviceAccountRoleArn", "configurationValues"):
+        if params.get(field):
+            record[field] = params[field]
+    _associate(call, cluster, record, params.get("podIdentityAssociations", []))
+    addon = Addon(record, token)
+    cluster.addons[name] = addon
+    durations.schedule(record, "status", "CREATING", "ACTIVE", "eks-addon", then=lambda: _judge(cluster, addon))
+    return {"addon": record}
+
+
+@operation("eks", "DescribeAddon")
+def describe_addon(call: Call) -> Record:
+    cluster = cluster_of(call)
+    addon = addon_of(call, cluster)
+    _judge(cluster, addon)
+    return {"addon": addon.record}
+
+
+@operation("eks", "ListAddons")
+def list_addons(call: Call) -> Record:
+    return page(call, "addons", sorted(cluster_of(call).addons))
+
+
+@operation("eks", "UpdateAddon")
+def update_addon(call: Call) -> Record:
+    cluster, params = usable_cluster_of(call), call.params
+    addon = addon_of(call, cluster)
+    record, offered = addon.record, addon_catalogue.find(addon.record["addonName"])
+    version: str = params.get("addonVersion", record["addonVersion"])
+    _check(cluster, offered, version, params, is_update=True)
+    refuse_while_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
+    if record["status"] not in ("ACTIVE", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED"):
+        raise in_use(
+            f"Addon {offered.name} cannot be updated as it is currently in {record['status']} state", addonName=offered.name
+        )
+    wanted = params.get("podIdentityAssociations")
+    if wanted is not None:
+        for association in wanted:
+            pod_identity.check_role(call, association["roleArn"])
+
+    def done(_: Record) -> None:
+        record["addonVersion"] = version
+        for field in ("serviceAccountRoleArn", "configurationValues"):
+            if field in params:
+                record[field] = params[field]
+        if wanted is not None:
+            _dissociate(cluster, record)
+            _associate(call, cluster, record, wanted)
+        record.update(modifiedAt=now(), status="ACTIVE")
+        _judge(cluster, addon)
+
+    update = updates.start(
+        addon.updates,
+        "AddonUpdate",
+        {
+            "AddonVersion": params.get("addonVersion"),
+            "ServiceAccountRoleArn": params.get("serviceAccountRoleArn"),
+            "ResolveConflicts": params.get("resolveConflicts"),
+            "ConfigurationValues": params.get("configurationValues"),
+            "PodIdentityAssociations": wanted,
+        },
+        "eks-addon",
+        done,
+    )
+    record["status"] = "UPDATING"
+    return {"update": update}
+
+
+@operation("eks", "DeleteAddon")
+def delete_addon(call: Call) -> Record:
+    """With `preserve` its software stays in the cluster; the record goes all the same."""
+    cluster = usable_cluster_of(call)
+    addon = addon_of(call, cluster)
+    record = addon.record
+    refuse_while_updating(f"addon {record['addonName']}", addon.updates, "delete")
+
+    def gone() -> None:
+        _dissociate(cluster, record)
+        if cluster.addons.get(record["addonName"]) is addon:
+            del cluster.addons[record["addonName"]]
+
+    durations.schedule(record, "status", "DELETING", "DELETED", "eks-addon-delete", then=gone)
+    return {"addon": record}
+
+
+def _check(cluster: Cluster, offered: CatalogueAddon, version: str, params: Record, is_update: bool = False) -> None:
+    members = {"clusterName": cluster.name, "addonName": offered.name}
+    if not offered.supports(version, cluster.version) and not (is_update and "addonVersion" not in params):
+        raise invalid_parameter("Addon version specified is not supported", **members)
+    if params.get("resolveConflicts", "NONE") not in RESOLVE_CONFLICTS:
+        raise invalid_parameter(
+            f"resolveConflicts {params['resolveConflicts']} is not valid. Valid values are: {', '.join(RESOLVE_CONFLICTS)}",
+            **members,
+        )
+    if params.get("configurationValues"):
+        addon_configuration.check(offered.name, params["configurationValues"])
+    role = params.get("serviceAccountRoleArn")
+    if role and ":role/" not in (role if IAM_PRINCIPAL.fullmatch(role) else ""):
+        raise invalid_parameter(f"Service account role ARN {role} is not valid", **members)
+    for association in params.get("podIdentityAssociations", []):
+        if association["serviceAccount"] != offered.service_account:
+            raise invalid_parameter(
+                f"The service account {association['serviceAccount']} is not supported by add-on {offered.name}", **members
+            )
+
+
+def _associate(call: Call, cluster: Cluster, record: Record, wanted: list[Record]) -> None:
+    created = [
+        pod_identity.add(call, cluster, NAMESPACE, item["serviceAccount"], item["roleArn"], {}, owner=record["addonArn"])
+        for item in wanted
+    ]
+    if created:
+        record["podIdentityAssociations"] = [association["associationArn"] for association in created]
+
+
+def _dissociate(cluster: Cluster, record: Record) -> None:
+    for arn in record.pop("podIdentityAssociations", []):
+        cluster.associations.pop(arn.rsplit("/", 1)[-1], None)
+
+
+def _judge(cluster: Cluster, addon: Addon) -> None:
+    """ACTIVE or DEGRADED, by the nodes that there are now."""
+    record = addon.record
+    if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalogue.CATALOGUE[record["addonName"]].needs_nodes:
+        return
+    healthy = nodes.can_run_deployments(cluster)
+    record["status"] = "ACTIVE" if healthy else "DEGRADED"
+    record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]

@@ -1,0 +1,109 @@
+"""Which image and instance types a node group's nodes have.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html: amiType, version, releaseVersion, instanceTypes
+"""
+
+from localcloud.aws import images
+from localcloud.aws.ec2 import instance_types as ec2_types
+from localcloud.aws.eks import versions
+from localcloud.aws.eks.errors import invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.node_group_template import UserTemplate
+from localcloud.aws.eks.state import Cluster, Record
+
+DEFAULT_INSTANCE_TYPE = "t3.medium"
+INSTANCE_TYPES_LIMIT = 20
+
+AMI_TYPES = {
+    "AL2023_x86_64_STANDARD": ("x86_64", "standard"),
+    "AL2023_ARM_64_STANDARD": ("arm64", "standard"),
+    "AL2023_x86_64_NVIDIA": ("x86_64", "nvidia"),
+    "AL2023_ARM_64_NVIDIA": ("arm64", "nvidia"),
+    "AL2023_x86_64_NEURON": ("x86_64", "neuron"),
+}
+"""AMI type -> architecture and variant of the image."""
+
+_LAST_OF_AL2 = 32
+_ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
+
+
+def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list[str]:
+    """The instance types of the nodes, wherever they were said."""
+    if wanted and template.instance_type:
+        raise invalid_request("Cannot specify instance types in launch template and API request")
+    if len(wanted) > INSTANCE_TYPES_LIMIT:
+        raise invalid_parameter(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
+    types = wanted or [template.instance_type or DEFAULT_INSTANCE_TYPE]
+    unknown = [name for name in types if not ec2_types.exists_in(region, name)]
+    if unknown:
+        raise invalid_parameter(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
+    return types
+
+
+def chosen_ami_type(wanted: str | None, template: UserTemplate, types: list[str], version: str) -> str:
+    """CUSTOM exactly where the launch template names an image."""
+    if template.image_id:
+        if wanted not in (None, "CUSTOM"):
+            raise invalid_parameter(
+                "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
+            )
+        return "CUSTOM"
+    if wanted == "CUSTOM":
+        raise invalid_parameter("You must specify an image id in your launch template, when specifying AMI Type CUSTOM.")
+    ami_type = wanted or _default_ami_type(types[0])
+    if ami_type.startswith("AL2_"):
+        if versions.minor(version) > _LAST_OF_AL2:
+            raise invalid_parameter(f"AMI Type {ami_type} is only supported for kubernetes versions 1.{_LAST_OF_AL2} or earlier")
+        raise not_emulated(f"AMI type {ami_type}")
+    if ami_type.startswith(_ELSEWHERE):
+        raise not_emulated(f"AMI type {ami_type}")
+    if ami_type not in AMI_TYPES:
+        raise invalid_parameter(f"Invalid AMI type: {ami_type}")
+    unfit = [name for name in types if not _fits(name, ami_type)]
+    if unfit:
+        raise invalid_parameter(f"[{', '.join(unfit)}] is not a valid instance type for requested amiType {ami_type}")
+    return ami_type
+
+
+def _default_ami_type(instance_type: str) -> str:
+    facts = ec2_types.facts(instance_type)
+    return "AL2023_ARM_64_STANDARD" if facts is not None and "arm64" in facts.architectures else "AL2023_x86_64_STANDARD"
+
+
+def _fits(instance_type: str, ami_type: str) -> bool:
+    facts = ec2_types.facts(instance_type)
+    architecture, variant = AMI_TYPES[ami_type]
+    return facts is not None and architecture in facts.architectures and (variant != "nvidia" or facts.gpus > 0)
+
+
+def image_id(region: str, ami_type: str, version: str) -> str:
+    """EKS's image for these nodes, by the parameter that EKS publishes."""
+    architecture, variant = AMI_TYPES[ami_type]
+    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended/image_id"
+    return images.parameters(region)[path]
+
+
+def release_version(version: str) -> str:
+    return f"{versions.VERSIONS[version].patch}-{images.EKS_RELEASE}"
+
+
+def check_release(wanted: str | None, version: str) -> None:
+    if wanted is not None and wanted != release_version(version):
+        raise invalid_parameter(f"Requested release version {wanted} is not valid for kubernetes version {version}.")
+
+
+def refuse_versions_of_own_image(params: Record) -> None:
+    for field in ("version", "releaseVersion"):
+        if params.get(field):
+            raise invalid_parameter(f"You cannot specify the field {field} when using custom AMIs.")
+
+
+def versions_of_new_group(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
+    """`version` and `releaseVersion` of a new node group: the cluster's version is the only one that EKS accepts."""
+    if ami_type == "CUSTOM":
+        refuse_versions_of_own_image(params)
+        return {"version": cluster.version, "releaseVersion": template.image_id}
+    wanted = params.get("version", cluster.version)
+    if wanted != cluster.version:
+        raise invalid_parameter(f"Requested Nodegroup version {wanted} is not the cluster's version {cluster.version}")
+    check_release(params.get("releaseVersion"), wanted)
+    return {"version": wanted, "releaseVersion": release_version(wanted)}

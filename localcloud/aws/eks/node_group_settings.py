@@ -1,0 +1,137 @@
+"""What a node group may be told, at its creation and later.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html and API_UpdateNodegroupConfig.html
+"""
+
+import re
+
+from localcloud.aws.eks.errors import invalid_parameter
+from localcloud.aws.eks.state import Record
+
+NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,62}")
+DEFAULT_SCALING: Record = {"minSize": 1, "maxSize": 2, "desiredSize": 2}
+DEFAULT_UPDATE_CONFIG: Record = {"maxUnavailable": 1, "updateStrategy": "DEFAULT"}
+UPDATE_STRATEGIES = ("DEFAULT", "MINIMAL")
+TAINT_EFFECTS = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
+REPAIR_ACTIONS = ("Replace", "Reboot", "NoAction")
+LIMIT = 50
+"""Most labels, and most taints."""
+
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?)?")
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9\-.]{0,251}[a-z0-9])?")
+_RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
+_KUBELETS_OWN = ("kubelet.kubernetes.io", "node.kubernetes.io")
+"""Domains whose labels a kubelet may give its node: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction"""
+
+
+def scaling(wanted: Record, current: Record) -> Record:
+    after = {**current, **wanted}
+    least, most, desired = after["minSize"], after["maxSize"], after["desiredSize"]
+    if most < 1:
+        raise invalid_parameter("Maximum capacity must be at least 1")
+    if least < 0 or desired < 0:
+        raise invalid_parameter("Minimum capacity and desired size cannot be negative")
+    if least > most:
+        raise invalid_parameter(f"Minimum capacity {least} can't be greater than maximum size {most}")
+    if least > desired:
+        raise invalid_parameter(f"Minimum capacity {least} can't be greater than desired size {desired}")
+    if desired > most:
+        raise invalid_parameter(f"desired capacity {desired} can't be greater than max size {most}")
+    return {"minSize": least, "maxSize": most, "desiredSize": desired}
+
+
+def update_config(wanted: Record, current: Record) -> Record:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html: a count or a percentage, not both."""
+    if "maxUnavailable" in wanted and "maxUnavailablePercentage" in wanted:
+        raise invalid_parameter("Only one of maxUnavailable and maxUnavailablePercentage can be specified")
+    if not 1 <= wanted.get("maxUnavailable", 1) <= 100:
+        raise invalid_parameter("maxUnavailable must be between 1 and 100")
+    if not 1 <= wanted.get("maxUnavailablePercentage", 1) <= 100:
+        raise invalid_parameter("maxUnavailablePercentage must be between 1 and 100")
+    strategy = wanted.get("updateStrategy", current["updateStrategy"])
+    if strategy not in UPDATE_STRATEGIES:
+        raise invalid_parameter(f"Invalid update strategy: {strategy}. Valid values are: {', '.join(UPDATE_STRATEGIES)}")
+    limits = {name: wanted[name] for name in ("maxUnavailable", "maxUnavailablePercentage") if name in wanted}
+    if not limits:
+        limits = {name: value for name, value in current.items() if name != "updateStrategy"}
+    return {**limits, "updateStrategy": strategy}
+
+
+def repair_config(wanted: Record) -> Record:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html"""
+    for what in ("maxUnhealthyNodeThreshold", "maxParallelNodesRepaired"):
+        if f"{what}Count" in wanted and f"{what}Percentage" in wanted:
+            raise invalid_parameter(f"Only one of {what}Count and {what}Percentage can be specified")
+        if not 1 <= wanted.get(f"{what}Percentage", 1) <= 100 or wanted.get(f"{what}Count", 1) < 1:
+            raise invalid_parameter(f"{what} must be at least 1, as a percentage at most 100")
+    for override in wanted.get("nodeRepairConfigOverrides", []):
+        members = ("nodeMonitoringCondition", "nodeUnhealthyReason", "minRepairWaitTimeMins", "repairAction")
+        missing = [name for name in members if not override.get(name)]
+        if missing:
+            raise invalid_parameter(
+                f"A node repair config override must have all of {', '.join(members)}; missing: {', '.join(missing)}"
+            )
+        if override["repairAction"] not in REPAIR_ACTIONS:
+            raise invalid_parameter(
+                f"Invalid repair action: {override['repairAction']}. Valid values are: {', '.join(REPAIR_ACTIONS)}"
+            )
+    return {"enabled": False, **wanted}
+
+
+def labels(wanted: dict[str, str]) -> dict[str, str]:
+    if len(wanted) > LIMIT:
+        raise invalid_parameter(f"A node group can have at most {LIMIT} labels")
+    for key, value in wanted.items():
+        _check_key("Label", key)
+        if _is_reserved(key.partition("/")[0] if "/" in key else ""):
+            raise invalid_parameter("Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
+        if not _LABEL_VALUE.fullmatch(value):
+            raise invalid_parameter(f"Label value {value!r} is not valid: at most 63 letters, digits and the characters -_.")
+    return dict(wanted)
+
+
+def taints(wanted: list[Record]) -> list[Record]:
+    if len(wanted) > LIMIT:
+        raise invalid_parameter(f"A node group can have at most {LIMIT} taints")
+    seen = set()
+    for taint in wanted:
+        key, effect = taint.get("key", ""), taint.get("effect")
+        _check_key("Taint", key)
+        if effect not in TAINT_EFFECTS:
+            raise invalid_parameter(f"Invalid taint effect: {effect}. Valid values are: {', '.join(TAINT_EFFECTS)}")
+        if not _LABEL_VALUE.fullmatch(taint.get("value", "")):
+            raise invalid_parameter(
+                f"Taint value {taint['value']!r} is not valid: at most 63 letters, digits and the characters -_."
+            )
+        if (key, effect) in seen:
+            raise invalid_parameter(f"Duplicate taint with key {key} and effect {effect}")
+        seen.add((key, effect))
+    return [dict(taint) for taint in wanted]
+
+
+def changed_labels(wanted: Record, current: dict[str, str]) -> dict[str, str]:
+    after = {**current, **wanted.get("addOrUpdateLabels", {})}
+    for key in wanted.get("removeLabels", []):
+        after.pop(key, None)
+    return labels(after)
+
+
+def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
+    """A taint is known by its key and effect: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html"""
+    new = taints(wanted.get("addOrUpdateTaints", []))
+    gone = {(taint.get("key"), taint.get("effect")) for taint in (*new, *wanted.get("removeTaints", []))}
+    return taints([taint for taint in current if (taint["key"], taint["effect"]) not in gone] + new)
+
+
+def _check_key(what: str, key: str) -> None:
+    domain, _, name = key.rpartition("/")
+    if not _LABEL_NAME.fullmatch(name) or ("/" in key and not _DOMAIN.fullmatch(domain)):
+        raise invalid_parameter(f"{what} key {key!r} is not valid: an optional DNS name and /, then at most 63 characters")
+
+
+def _is_reserved(domain: str) -> bool:
+    if any(domain == own or domain.endswith(f".{own}") for own in _KUBELETS_OWN):
+        return False
+    inside = any(domain == reserved or domain.endswith(f".{reserved}") for reserved in _RESERVED_DOMAINS)
+    return inside or domain == "eks.amazonaws.com"

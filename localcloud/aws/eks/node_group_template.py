@@ -1,0 +1,120 @@
+"""The user's launch template: what a managed node group takes from it and what it may not say.
+
+https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+"""
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import launch_templates
+from localcloud.aws.eks.errors import invalid_parameter, invalid_request
+from localcloud.aws.eks.state import Record
+from localcloud.aws.errors import AwsError
+
+
+@dataclass(frozen=True)
+class UserTemplate:
+    """A version of a launch template; without one, EKS's defaults."""
+
+    id: str | None = None
+    name: str | None = None
+    version: str | None = None
+    """The number, also where the user said $Latest or $Default."""
+    data: Record = field(default_factory=dict)
+
+    @property
+    def image_id(self) -> str | None:
+        return self.data.get("ImageId")
+
+    @property
+    def instance_type(self) -> str | None:
+        return self.data.get("InstanceType")
+
+    @property
+    def record(self) -> Record:
+        """As a node group shows it."""
+        return {"id": self.id, "name": self.name, "version": self.version}
+
+
+def read(call: Call, wanted: Record | None) -> UserTemplate:
+    """The template that the user names, with what a node group may not have refused."""
+    if wanted is None:
+        return UserTemplate()
+    if bool(wanted.get("id")) == bool(wanted.get("name")):
+        raise invalid_parameter("Exactly one of launch template id and name must be specified")
+    specification = {
+        "LaunchTemplateId": wanted.get("id"),
+        "LaunchTemplateName": wanted.get("name"),
+        "Version": wanted.get("version"),
+    }
+    ec2 = call.backend_of("ec2")
+    try:
+        version = launch_templates.version_named_by(ec2, specification)
+    except AwsError as error:
+        raise invalid_parameter(error.message) from error
+    template = UserTemplate(version.template.id, version.template.name, str(version.number), launch_templates.plain(version.data))
+    _refuse_prohibited(template.data)
+    _refuse_malformed(ec2, template.data)
+    return template
+
+
+def _refuse_prohibited(data: Record) -> None:
+    if any(interface.get("SubnetId") for interface in data.get("NetworkInterfaces", [])):
+        raise invalid_parameter(
+            "Launch template should not specify a subnet; specify subnets in the node group configuration instead"
+        )
+    if any(interface.get("NetworkInterfaceId") for interface in data.get("NetworkInterfaces", [])):
+        raise invalid_parameter("Launch template should not specify an existing network interface")
+    if data.get("IamInstanceProfile"):
+        raise invalid_parameter(
+            "Launch template should not specify an instance profile. "
+            "The noderole in your request will be used to construct an instance profile."
+        )
+    if data.get("InstanceInitiatedShutdownBehavior"):
+        raise invalid_parameter("Launch template should not specify a shutdown behavior")
+    if data.get("HibernationOptions", {}).get("Configured"):
+        raise invalid_parameter("Launch template should not specify hibernation options")
+
+
+def _refuse_malformed(ec2: Any, data: Record) -> None:
+    """What EC2 would refuse to launch; EKS tries it before it makes the group."""
+    problem = None
+    interfaces = data.get("NetworkInterfaces", [])
+    if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
+        problem = "Network interfaces and an instance-level security groups may not be specified on the same request"
+    image = data.get("ImageId")
+    if image and not image.startswith("resolve:ssm:") and image not in ec2.amis:
+        problem = f"The image id '[{image}]' does not exist"
+    for group_id in (*data.get("SecurityGroupIds", []), *(group for item in interfaces for group in item.get("Groups", []))):
+        if ec2.get_security_group_from_id(group_id) is None:
+            problem = f"The security group '{group_id}' does not exist"
+    if problem is not None:
+        raise invalid_request(f"You must use a valid fully-formed launch template. {problem}")
+    if not image and data.get("UserData") and not _is_mime(data["UserData"]):
+        raise invalid_request("User data was not in the MIME multipart format.")
+
+
+def _is_mime(user_data: str) -> bool:
+    head = base64.b64decode(user_data)[:1000].decode(errors="replace").lower()
+    return "content-type: multipart/" in head
+
+
+def check_capacity(capacity_type: str, template: UserTemplate, instance_types: list[str]) -> None:
+    """Spot is the node group's matter; only a capacity block is the template's."""
+    market = template.data.get("InstanceMarketOptions", {}).get("MarketType")
+    if capacity_type != "CAPACITY_BLOCK":
+        if market:
+            raise invalid_parameter("Instance market options are not supported with the launch template.")
+        return
+    if template.id is None:
+        raise invalid_parameter("A launch template is required for capacity type CAPACITY_BLOCK")
+    if market != "capacity-block":
+        raise invalid_parameter("Launch template must specify market type capacity-block for capacity type CAPACITY_BLOCK")
+    target = template.data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    if not target.get("CapacityReservationId"):
+        raise invalid_parameter("Launch template must specify a capacity reservation target for capacity type CAPACITY_BLOCK")
+    if instance_types or not template.instance_type:
+        raise invalid_parameter("The instance type must be specified in the launch template for capacity type CAPACITY_BLOCK")
