@@ -6,7 +6,7 @@ https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
@@ -16,7 +16,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, st
 
 from localcloud.engine import lifecycle
 from localcloud.engine.autonaming import Wish
-from localcloud.engine.codec import Unsupported, decode, encode, merge
+from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.configurations import Configurations, NotConfigured, problems
 from localcloud.engine.diff import Change, Difference, compare
 from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
@@ -115,8 +115,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             try:
                 made = lifecycle.create(resource, aws, _name(request.urn), inputs)
             except InitializationFailed as error:
-                raise _Unfinished(error, encode(error.state, secrets)) from error
-            return provider_pb2.CreateResponse(id=made.id, properties=encode(made.state, secrets))
+                raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
+            return provider_pb2.CreateResponse(id=made.id, properties=encode(made.state, _outputs(secrets)))
 
         return self._answer(request, context, answer)
 
@@ -129,7 +129,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 return provider_pb2.ReadResponse()
             refreshed = lifecycle.refreshed_inputs(resource, inputs, state)
             secrets = merge(secrets, secret_inputs)
-            return provider_pb2.ReadResponse(id=request.id, properties=encode(state, secrets), inputs=encode(refreshed, secrets))
+            return provider_pb2.ReadResponse(id=request.id, properties=encode(state, _outputs(secrets)), inputs=encode(refreshed, secrets))
 
         return self._answer(request, context, answer)
 
@@ -140,12 +140,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             ignored = list(request.ignoreChanges)
             if request.preview:
                 news = lifecycle.previewed_update(resource, state, inputs, ignored)
-                return provider_pb2.UpdateResponse(properties=encode(news, secrets))
+                return provider_pb2.UpdateResponse(properties=encode(news, _outputs(secrets)))
             try:
                 found = lifecycle.update(resource, aws, request.id, state, inputs, ignored)
             except InitializationFailed as error:
-                raise _Unfinished(error, encode(error.state, secrets)) from error
-            return provider_pb2.UpdateResponse(properties=encode(found, secrets))
+                raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
+            return provider_pb2.UpdateResponse(properties=encode(found, _outputs(secrets)))
 
         return self._answer(request, context, answer)
 
@@ -209,6 +209,11 @@ def _until_hung_up(aws: Aws, context: grpc.ServicerContext) -> Aws:
     hung_up = threading.Event()
     context.add_callback(hung_up.set)
     return replace(aws, cancelled=hung_up)
+
+
+def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:
+    """What is secret in the inputs is in the outputs; `tagsAll` repeats `tags`."""
+    return {**secrets, "tagsAll": secrets["tags"]} if "tags" in secrets else secrets
 
 
 def _handler(urn: str) -> Resource:
