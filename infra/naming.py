@@ -46,6 +46,8 @@ HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
 
+ANYWHERE: Final = "0.0.0.0/0"
+
 USER_ID: Final = 1000
 GROUP_ID: Final = 1000
 """The one identity that job images, login users and the shared file system's access point agree on."""

@@ -12,7 +12,6 @@ Statement: TypeAlias = Mapping[str, object]
 Policy: TypeAlias = Mapping[str, object]
 
 
-
 @dataclass(frozen=True)
 class Account:
     """Where a stack lives."""
@@ -87,9 +86,7 @@ def assumed_by_service(service: str) -> Policy:
 
     Without a source condition: a role can only be handed to a service by somebody with iam:PassRole in this account.
     """
-    return _document(
-        {"Sid": "Service", "Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    )
+    return _document({"Sid": "Service", "Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
 def assumed_by_flow_logs(account: Account) -> Policy:

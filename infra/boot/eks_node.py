@@ -72,7 +72,8 @@ def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[s
 
 def reserve_huge_pages(pages: int) -> str:
     """Shell that reserves the pages; cloud-init runs it before nodeadm starts the kubelet, which counts them once."""
-    return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > /etc/sysctl.d/90-gpumpi.conf\nsysctl --load /etc/sysctl.d/90-gpumpi.conf\n"
+    file = "/etc/sysctl.d/90-gpumpi.conf"
+    return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > {file}\nsysctl --load {file}\n"
 
 
 def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:

@@ -1,18 +1,16 @@
 """The VPC that a stack makes for itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pulumi
 import pulumi_aws as aws
 
 from infra import policies
 from infra.addresses import zone_addresses
-from infra.naming import COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
+from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
 from infra.policies import Account
-
-NatGateways = Literal["none", "one", "perZone"]
 
 
 class Subnets(Protocol):
@@ -30,6 +28,16 @@ class Subnets(Protocol):
     def public_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]: ...
 
     @property
+    def reachable_cidrs(self) -> Sequence[str]:
+        """Where nodes may go: anywhere where there is a way out, else no further than the VPC."""
+        ...
+
+    @property
+    def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
+        """AWS services beside, by name."""
+        ...
+
+    @property
     def routes(self) -> Sequence[pulumi.Resource]:
         """What must be there before an instance in a private subnet can reach anything."""
         ...
@@ -37,11 +45,13 @@ class Subnets(Protocol):
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """A VPC of somebody else; nothing of it is changed."""
+    """A VPC of somebody else; nothing of it is changed, and its way out is its own affair."""
 
     vpc_id: str
     private_subnets: Mapping[str, Sequence[str]]
-    public_subnets: Mapping[str, Sequence[str]]
+    public_subnets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reachable_cidrs: Sequence[str] = (ANYWHERE,)
+    reachable_prefix_lists: Mapping[str, str] = field(default_factory=dict)
     routes: Sequence[pulumi.Resource] = ()
 
 
@@ -51,7 +61,8 @@ class NetworkArgs:
     account: Account
     cidr: str
     zones: Sequence[str]
-    nat_gateways: NatGateways
+    nat_zones: Sequence[str]
+    """Zones with a NAT gateway; none: a closed network. A zone without one uses the first's."""
     # flow logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -60,7 +71,7 @@ class NetworkArgs:
 class Network(pulumi.ComponentResource):
     """Creates:
     - a VPC whose default security group lets nothing through, with flow logs
-    - per zone a private subnet and, unless the network is closed (`nat_gateways="none"`), a public one
+    - per zone a private subnet and, unless the network is closed, a public one
     - an internet gateway and NAT gateways, unless the network is closed
     - the gateway endpoint of S3, through which image layers come without NAT costs
     """
@@ -74,7 +85,7 @@ class Network(pulumi.ComponentResource):
         self._public: dict[str, aws.ec2.Subnet] = {}
         self._routes: list[pulumi.Resource] = []
         private_tables = {zone: self._create_route_table(f"private-{zone}", self._private[zone]) for zone in args.zones}
-        if args.nat_gateways != "none":
+        if args.nat_zones:
             self._create_ways_out(private_tables)
         self._s3 = self._create_s3_endpoint(private_tables)
         self._create_flow_logs()
@@ -144,21 +155,20 @@ class Network(pulumi.ComponentResource):
         internet = aws.ec2.Route(
             f"{name}-public-internet-route",
             route_table_id=public_table.id,
-            destination_cidr_block="0.0.0.0/0",
+            destination_cidr_block=ANYWHERE,
             gateway_id=gateway.id,
             opts=self._child,
         )
         for zone in args.zones:
             self._public[zone] = self._create_subnet(zone, public=True)
             self._associate(f"public-{zone}", public_table, self._public[zone])
-        nat_zones = args.zones if args.nat_gateways == "perZone" else args.zones[:1]
-        gateways = {zone: self._create_nat_gateway(zone, internet) for zone in nat_zones}
+        gateways = {zone: self._create_nat_gateway(zone, internet) for zone in args.nat_zones}
         for zone, table in private_tables.items():
             route = aws.ec2.Route(
                 f"{name}-private-{zone}-internet-route",
                 route_table_id=table.id,
-                destination_cidr_block="0.0.0.0/0",
-                nat_gateway_id=gateways.get(zone, gateways[nat_zones[0]]).id,
+                destination_cidr_block=ANYWHERE,
+                nat_gateway_id=gateways.get(zone, gateways[args.nat_zones[0]]).id,
                 opts=self._child,
             )
             self._routes.append(route)
@@ -239,9 +249,12 @@ class Network(pulumi.ComponentResource):
         return {zone: [subnet.id] for zone, subnet in self._public.items()}
 
     @property
-    def s3_prefix_list_id(self) -> pulumi.Output[str]:
-        """S3's addresses, for security groups of a closed network."""
-        return self._s3.prefix_list_id
+    def reachable_cidrs(self) -> list[str]:
+        return [ANYWHERE] if self._args.nat_zones else [self._args.cidr]
+
+    @property
+    def reachable_prefix_lists(self) -> dict[str, pulumi.Input[str]]:
+        return {} if self._args.nat_zones else {"s3": self._s3.prefix_list_id}
 
     @property
     def routes(self) -> Sequence[pulumi.Resource]:

@@ -67,6 +67,11 @@ class NodePoolSpec:
     surge: bool = False
     """New nodes start before old ones go; False where there may be no spare capacity."""
 
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA devices that pods on one node can ask for."""
+        return sum(interface.type == "efa-only" for interface in self.interfaces)
+
 
 @dataclass(frozen=True)
 class NodePoolArgs:
@@ -211,7 +216,12 @@ class NodePool(pulumi.ComponentResource):
         return self._group.node_group_name
 
 
-_EFFECTS: Final[Mapping[str, str]] = {"NoSchedule": "NO_SCHEDULE", "NoExecute": "NO_EXECUTE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"}
+_EFFECTS: Final[Mapping[str, str]] = {
+    "NoSchedule": "NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+}
+"""Kubernetes' words for taints -> EKS's."""
 
 
 def _interface(

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.naming import COMPONENT, Naming
-
-ANYWHERE = "0.0.0.0/0"
+from infra.naming import ANYWHERE, COMPONENT, Naming
 
 
 @dataclass(frozen=True)
