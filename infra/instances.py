@@ -36,8 +36,6 @@ class InstanceType:
     efa_maximum: int
     """Most EFA interfaces; 0 without EFA."""
     network_cards: tuple[NetworkCard, ...]
-    addresses_per_interface: int
-    """Most IPv4 addresses of one interface: what the VPC CNI takes for a node at a time."""
     line_rate_gbps: float | None
     """NetworkPerformance as a number; None for "Up to ..." types."""
     instance_store_gb: int
@@ -72,7 +70,6 @@ class InstanceType:
             gpu_memory_mib=first.get("MemoryInfo", {}).get("SizeInMiB", 0),
             efa_maximum=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0) if network.get("EfaSupported") else 0,
             network_cards=tuple(sorted(map(_network_card, network["NetworkCards"]), key=lambda card: card.index)),
-            addresses_per_interface=network["Ipv4AddressesPerInterface"],
             line_rate_gbps=line_rate(network.get("NetworkPerformance", "")),
             instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
             placement_strategies=frozenset(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),

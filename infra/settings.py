@@ -10,12 +10,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.naming import SYSTEM_POOL
+from infra.naming import Naming
 from infra.problems import SettingsError
 from infra.shape import understand
 
 SERVICE_CIDR = "172.20.0.0/16"
 """Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
+
+SYSTEM_POOL = "system"
+"""Name of the CPU pool."""
 
 
 class Model(BaseModel):
@@ -38,9 +41,7 @@ class EndpointAccess(Model):
         None, description="A public endpoint too; by default exactly when `publicCidrs` names somebody. Change: in place."
     )
     public_cidrs: Names = Field((), description="The only addresses that reach the public endpoint. Change: in place.")
-    allow_anywhere: bool = Field(
-        False, description="Must be true before `publicCidrs` may contain 0.0.0.0/0. Change: in place."
-    )
+    allow_anywhere: bool = Field(False, description="Must be true before `publicCidrs` may contain 0.0.0.0/0. Change: in place.")
 
     @property
     def is_public(self) -> bool:
@@ -308,3 +309,7 @@ class Settings(Model):
         if problems or settings is None:
             raise SettingsError(problems, settings, doubtful)
         return settings
+
+    @property
+    def cluster_name(self) -> str:
+        return Naming(self.stack).cluster

@@ -165,7 +165,8 @@ class Fault:
     def _steps(self, error: ErrorDetails) -> Iterator[str | int]:
         """The error's location without the names of union branches, which a user never wrote."""
         value = cast(Any, self.value)
-        for step in error["loc"]:
+        steps: tuple[Any, ...] = error["loc"]
+        for step in steps:
             if (isinstance(value, Mapping) and step in value) or (isinstance(value, list) and isinstance(step, int)):
                 value = value[step]
                 yield step

@@ -9,7 +9,7 @@ from typing import TypeVar
 from infra.facts import account, ec2, efs, eks
 from infra.facts.clients import Clients, Denied, asked
 from infra.facts.model import Caller, Existing, Facts, FactsError
-from infra.naming import STACK_TAG, Naming
+from infra.naming import STACK_TAG
 from infra.settings import Settings
 from infra.versions import KUBERNETES_VERSIONS, addon_versions
 
@@ -59,7 +59,7 @@ def gather(settings: Settings) -> Facts:
 
 
 def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questions) -> Facts:
-    cluster = Naming(settings.stack).cluster
+    cluster = settings.cluster_name
     names = {pool.instance_type for pool in settings.pools} | {settings.target.system.instance_type}
     names.discard("")
     quotas_needed, without_quota = account.quotas_needed(settings)

@@ -1,0 +1,129 @@
+"""Where instances come from: purchase and reservations."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from infra.facts.model import Facts, Reservation
+from infra.placement import bound_zone
+from infra.problems import Problem, all_of, one_of, shown
+from infra.settings import CapacityBlock, Pool, Settings, Spot, TargetedOdcr
+from infra.validation import ids
+from infra.validation.where import account, pools_with_paths, pools_with_types
+
+_GROUP = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9_.-]+")
+
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservation.html
+_USABLE = {"active", "pending", "scheduled", "assessing", "delayed", "payment-pending"}
+
+
+def one_source(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        where, capacity = f"{path}.capacity", pool.capacity
+        if isinstance(capacity, TargetedOdcr):
+            if capacity.reservation_id is None and capacity.resource_group_arn is None:
+                yield Problem(where, "names no reservation; add reservationId or resourceGroupArn")
+            if capacity.reservation_id is not None and capacity.resource_group_arn is not None:
+                yield Problem(where, "names a reservation and a resource group; remove one of them")
+            group = capacity.resource_group_arn
+            if group is not None and not _GROUP.fullmatch(group):
+                example = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
+                yield Problem(
+                    f"{where}.resourceGroupArn", f"{shown(group)} is not the ARN of a resource group; write one like {example}"
+                )
+        if pool.reservation_id is not None:
+            yield from ids.check(f"{where}.reservationId", "cr", pool.reservation_id)
+
+
+def no_placement_group(settings: Settings) -> Iterator[Problem]:
+    """A capacity block and a group of reservations decide where instances run; a single reservation may be made in a group."""
+    for path, pool in pools_with_paths(settings):
+        single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
+        if pool.own_placement_group and pool.is_reserved and not single:
+            yield _not_in_group(path, pool)
+
+
+def _not_in_group(path: str, pool: Pool) -> Problem:
+    way_out = "remove it, the reservation decides where the instances run"
+    return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances; {way_out}")
+
+
+def purchase(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Whether the type is sold that way."""
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        wanted = {Spot: "spot", CapacityBlock: "capacity-block"}.get(type(pool.capacity), "on-demand")
+        if instance_type.usage_classes and wanted not in instance_type.usage_classes:
+            sold = one_of(sorted(instance_type.usage_classes))
+            yield Problem(f"{path}.capacity.kind", f"{pool.instance_type} is not sold as {wanted}; write {sold}")
+
+
+def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        where = f"{path}.capacity.reservationId"
+        if pool.reservation_id in facts.not_found:
+            yield Problem(where, f"{shown(pool.reservation_id)} does not exist in {account(facts)}, nor is it shared with it")
+        reservation = facts.reservations.get(pool.reservation_id or "")
+        if reservation:
+            yield from _kind_and_state(path, pool, reservation)
+            yield from _type_and_zone(path, pool, reservation, facts)
+            yield from _group(path, pool, reservation)
+
+
+def _kind_and_state(path: str, pool: Pool, reservation: Reservation) -> Iterator[Problem]:
+    if reservation.kind == "capacity-block" and not isinstance(pool.capacity, CapacityBlock):
+        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is a capacity block; write capacity-block")
+    if reservation.kind == "default" and isinstance(pool.capacity, CapacityBlock):
+        yield Problem(f"{path}.capacity.kind", f"{reservation.id} is not a capacity block; write targeted-odcr")
+    if reservation.state not in _USABLE:
+        yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}; name one that is active")
+
+
+def _type_and_zone(path: str, pool: Pool, reservation: Reservation, facts: Facts) -> Iterator[Problem]:
+    where, zone = f"{path}.capacity.reservationId", bound_zone(pool, facts)
+    if reservation.instance_type != pool.instance_type:
+        reserved = f"{reservation.id} reserves {reservation.instance_type}"
+        yield Problem(where, f"{reserved}, but the pool is of {pool.instance_type}; make them the same")
+    if zone != reservation.zone and pool.zone is not None:
+        yield Problem(f"{path}.zone", f"{shown(zone)} is not where {reservation.id} is; write {reservation.zone}, or remove it")
+    elif zone != reservation.zone:
+        way_out = f"give the pool another name, or set zone: {reservation.zone}, to have it made anew"
+        yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}; {way_out}")
+
+
+def _group(path: str, pool: Pool, reservation: Reservation) -> Iterator[Problem]:
+    """A reservation made in a placement group serves only instances of that group."""
+    if reservation.placement_group is None:
+        if pool.own_placement_group:
+            yield _not_in_group(path, pool)
+    elif pool.own_placement_group != reservation.placement_group:
+        way_out = f"write placementGroup: {reservation.placement_group}"
+        yield Problem(f"{path}.placementGroup", f"{reservation.id} was made in a placement group; {way_out}")
+
+
+def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    sharing: dict[str, list[tuple[str, Pool]]] = defaultdict(list)
+    for path, pool in pools_with_paths(settings):
+        if pool.reservation_id in facts.reservations:
+            sharing[pool.reservation_id or ""].append((path, pool))
+    for reservation_id, pools in sharing.items():
+        reservation, (path, last) = facts.reservations[reservation_id], pools[-1]
+        most = sum(pool.max_size for _, pool in pools)
+        if most > reservation.total:
+            who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which may have {most} together"
+            have = f"{reservation_id} has {reservation.total} instances{who}"
+            yield Problem(f"{path}.maxSize", f"{last.max_size} is too many, {have}; lower it")
+        for path, pool in pools:
+            yield from _at_creation(path, pool, reservation, facts)
+
+
+def _at_creation(path: str, pool: Pool, reservation: Reservation, facts: Facts) -> Iterator[Problem]:
+    """Whether a new pool can have its first nodes now."""
+    first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
+    if pool.name in facts.existing.pools or first == 0 or reservation.state not in _USABLE:
+        return
+    if reservation.state != "active":
+        state = f"{reservation.id} is {reservation.state}"
+        yield Problem(where, f"{first} nodes cannot start while {state}; write 0 until it is active")
+    elif first > reservation.available and first <= reservation.total:
+        free = f"{reservation.available} that are free in {reservation.id}"
+        yield Problem(where, f"{first} nodes are more than the {free}; write at most {reservation.available}")

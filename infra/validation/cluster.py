@@ -1,0 +1,82 @@
+"""Version, add-ons and logs of the cluster."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from infra.facts.eks import minor
+from infra.facts.model import Facts
+from infra.problems import Problem, all_of, did_you_mean, one_of, shown
+from infra.settings import Settings
+from infra.versions import KUBERNETES_VERSIONS, addon_versions
+
+_VERSION = re.compile(r"1\.[0-9]{1,3}")
+_WHERE = "target.kubernetesVersion"
+
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+
+
+def known_version(settings: Settings) -> Iterator[Problem]:
+    version = settings.target.kubernetes_version
+    if not _VERSION.fullmatch(version):
+        example = shown(KUBERNETES_VERSIONS[-2])
+        yield Problem(_WHERE, f"{shown(version)} is not a version of EKS; write major and minor, like {example}")
+    elif version not in KUBERNETES_VERSIONS:
+        known = all_of(KUBERNETES_VERSIONS)
+        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with; choose from {known}")
+
+
+def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    version, now = settings.target.kubernetes_version, facts.existing.cluster_version
+    if not _VERSION.fullmatch(version) or version == now:
+        return
+    if facts.kubernetes_versions and version not in facts.kubernetes_versions:
+        choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
+        yield Problem(_WHERE, f"{shown(version)} is not offered by EKS in {facts.region}; choose {one_of(choice)}")
+    if now is not None and minor(version) < minor(now):
+        yield Problem(_WHERE, f'{shown(version)} is older than the cluster, which EKS does not take back; write "{now}"')
+    if now is not None and minor(version) > minor(now) + 1:
+        way_out = f'write "1.{minor(now) + 1}", run `pulumi up`, and go on from there'
+        yield Problem(_WHERE, f"{shown(version)} skips a minor, since the cluster has {now}; {way_out}")
+
+
+def known_addons(settings: Settings) -> Iterator[Problem]:
+    known = addon_versions(KUBERNETES_VERSIONS[-1])
+    for name in settings.target.addon_versions:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {all_of(sorted(known))}"
+            yield Problem(f"target.addonVersions.{name}", f"is not an add-on of this program{hint}")
+
+
+def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    version = settings.target.kubernetes_version
+    if not facts.addon_versions or version not in KUBERNETES_VERSIONS:
+        return
+    tested = addon_versions(version)
+    for name, wanted in {**tested, **settings.target.addon_versions}.items():
+        offered = facts.addon_versions.get(name, frozenset())
+        if name not in tested or wanted in offered:
+            continue
+        where = f"target.addonVersions.{name}"
+        if not offered:
+            way_out = "choose another target.kubernetesVersion"
+            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}; {way_out}")
+        elif name in settings.target.addon_versions:
+            yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}; the newest is {_newest(offered)}")
+        else:
+            gone = f"the tested {wanted} is no longer offered for Kubernetes {version}"
+            yield Problem(where, f"is missing, and {gone}; write the newest, {_newest(offered)}")
+
+
+def _newest(versions: Collection[str]) -> str:
+    return max(versions, key=lambda version: [int(part) for part in re.findall(r"[0-9]+", version)])
+
+
+def log_retention(settings: Settings) -> Iterator[Problem]:
+    days = settings.target.log_retention_days
+    if days not in RETENTION_DAYS:
+        near = sorted(sorted(RETENTION_DAYS, key=lambda one: abs(one - days))[:2])
+        yield Problem("target.logRetentionDays", f"{days} is not a period of CloudWatch Logs; write {near[0]} or {near[1]}")

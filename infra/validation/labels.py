@@ -1,0 +1,33 @@
+"""Labels of nodes: what Kubernetes takes, and what is not the user's to set."""
+
+import re
+from collections.abc import Iterator
+
+from infra.naming import ACCELERATOR_LABEL, EFA_LABEL, GPU_LABEL, POOL_LABEL
+from infra.problems import Problem, shown
+from infra.settings import Settings
+from infra.validation.where import pools_with_paths
+
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
+_KEY = re.compile(rf"({_PREFIX})?{_NAME}")
+_VALUE = re.compile(rf"({_NAME})?")
+# A node may not give itself labels of Kubernetes, and EKS refuses its own
+_KEPT = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com)/.*")
+_OURS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
+
+
+def pools(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        for key, value in pool.labels.items():
+            where = f"{path}.labels.{key}"
+            if key in _OURS:
+                yield Problem(where, "is set by this program; choose another key")
+            elif _KEPT.fullmatch(key):
+                yield Problem(where, "has a prefix that Kubernetes and EKS keep for themselves; choose another key")
+            elif not _KEY.fullmatch(key):
+                yield Problem(where, "is no key for a label; write one like team or example.com/team")
+            if not _VALUE.fullmatch(value):
+                way_out = "use at most 63 letters, digits and inner - _ ."
+                yield Problem(where, f"{shown(value)} is no value for a label; {way_out}")

@@ -1,0 +1,44 @@
+"""Region, stack and pools: names that must fit into other names."""
+
+import re
+from collections.abc import Iterator
+
+from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
+from infra.problems import Problem, shown
+from infra.settings import SYSTEM_POOL, Settings
+from infra.validation.where import pools_with_paths
+
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
+_STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+
+
+def region(settings: Settings) -> Iterator[Problem]:
+    if settings.region and not _REGION.fullmatch(settings.region):
+        yield Problem("aws:region", f"{shown(settings.region)} is not the name of a region; write one like us-west-2")
+
+
+def stack(settings: Settings) -> Iterator[Problem]:
+    name = settings.stack
+    if not _STACK.fullmatch(name):
+        yield Problem(
+            "stack", f"{shown(name)} cannot name a cluster; name the file with lower-case letters, digits and inner hyphens"
+        )
+    if len(name) > STACK_NAME_LIMIT:
+        yield Problem("stack", f"{shown(name)} has {len(name)} characters; name the file with at most {STACK_NAME_LIMIT}")
+
+
+def pools(settings: Settings) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for path, pool in pools_with_paths(settings):
+        where, name = f"{path}.name", pool.name
+        if not _DNS_LABEL.fullmatch(name):
+            way_out = "use lower-case letters, digits and inner hyphens, a letter first"
+            yield Problem(where, f"{shown(name)} is not a DNS label; {way_out}")
+        if len(name) > POOL_NAME_LIMIT:
+            yield Problem(where, f"{shown(name)} has {len(name)} characters; use at most {POOL_NAME_LIMIT}")
+        if name == SYSTEM_POOL:
+            yield Problem(where, f"{shown(name)} is the name of the CPU pool; choose another")
+        if name in first:
+            yield Problem(where, f"{shown(name)} is the name of {first[name]} too; choose another")
+        first.setdefault(name, path)

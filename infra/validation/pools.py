@@ -1,0 +1,104 @@
+"""Types, EFA, images and placement groups of pools."""
+
+from collections.abc import Iterator
+
+from infra.facts.model import Facts
+from infra.instances import InstanceType
+from infra.placement import has_efa
+from infra.problems import Problem, nearest, one_of, shown
+from infra.settings import Settings
+from infra.validation import ids
+from infra.validation.where import account, pools_with_paths, pools_with_types
+
+LEAST_VOLUME, MOST_VOLUME = 30, 16384
+"""GiB: EKS's NVIDIA image takes 20, and gp3 ends at 16 TiB."""
+
+
+def root_volume(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        if not LEAST_VOLUME <= pool.root_volume_gib <= MOST_VOLUME:
+            bounds = f"{LEAST_VOLUME} to {MOST_VOLUME}"
+            yield Problem(f"{path}.rootVolumeGib", f"{pool.root_volume_gib} is out of range; write {bounds}")
+
+
+def image_ids(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        if pool.ami_id is not None:
+            yield from ids.check(f"{path}.amiId", "ami", pool.ami_id)
+
+
+def zones_of_network(settings: Settings) -> Iterator[Problem]:
+    names = settings.network.zone_names
+    for path, pool in pools_with_paths(settings):
+        if pool.zone is not None and names and pool.zone not in names:
+            way_out = f"add it there, or choose {one_of(names)}"
+            yield Problem(f"{path}.zone", f"{shown(pool.zone)} is not among network.zones; {way_out}")
+
+
+def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    named = [(f"{path}.instanceType", pool.instance_type) for path, pool in pools_with_paths(settings)]
+    for where, name in [("target.system.instanceType", settings.target.system.instance_type), *named]:
+        if name not in facts.instance_types:
+            near = _near(name, facts)
+            hint = f"; did you mean {one_of(near)}?" if near else "; choose another"
+            yield Problem(where, f"{shown(name)} is not an instance type in {facts.region}{hint}")
+
+
+def _near(name: str, facts: Facts) -> list[str]:
+    """The types meant, if it is a slip of one letter; else some that are like it."""
+    near = nearest(name, facts.type_names, most=3)
+    return near[:1] if near and abs(len(near[0]) - len(name)) + _differing(near[0], name) <= 1 else near
+
+
+def _differing(one: str, other: str) -> int:
+    return sum(a != b for a, b in zip(one, other, strict=False)) if len(one) == len(other) else 0
+
+
+def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if not instance_type.has_nvidia_gpus:
+            way_out = "choose a type with NVIDIA GPUs, like g5.xlarge"
+            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_gpus(instance_type)}; {way_out}")
+    system = facts.instance_types.get(settings.target.system.instance_type)
+    if system and system.gpu_manufacturer:
+        yield Problem("target.system.instanceType", f"{shown(system.name)} has GPUs; choose a type without, like m7i.large")
+
+
+def _gpus(instance_type: InstanceType) -> str:
+    if instance_type.gpu_manufacturer is None:
+        return "no GPUs"
+    if instance_type.gpus == 0:
+        return f"only a part of a GPU ({instance_type.gpu_name})"
+    return f"GPUs of {instance_type.gpu_manufacturer}"
+
+
+def efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if pool.efa is True and not has_efa(pool, instance_type):
+            way_out = "choose a type that has, like g5.8xlarge, or remove efa"
+            yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA; {way_out}")
+
+
+def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        where = f"{path}.amiId"
+        if pool.ami_id in facts.not_found:
+            yield Problem(where, f"{shown(pool.ami_id)} is not to be found in {account(facts)}; share it, or name another")
+        architecture = facts.images.get(pool.ami_id or "")
+        instance_type = facts.instance_types.get(pool.instance_type)
+        if architecture and instance_type and architecture != instance_type.architecture:
+            other = f"{pool.instance_type} is {instance_type.architecture}"
+            yield Problem(where, f"{pool.ami_id} is for {architecture}, but {other}; name one of that architecture")
+
+
+def placement_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        where, name = f"{path}.placementGroup", pool.own_placement_group
+        if name in facts.not_found:
+            yield Problem(where, f"{shown(name)} does not exist in {account(facts)}; create it, or write auto")
+        strategy = facts.placement_groups.get(name or "")
+        instance_type = facts.instance_types.get(pool.instance_type)
+        if strategy and strategy != "cluster":
+            yield Problem(where, f"{shown(name)} has the strategy {strategy}; name a cluster group, or write auto")
+        elif strategy and instance_type and strategy not in instance_type.placement_strategies:
+            yield Problem(where, f"{shown(name)} cannot hold {pool.instance_type}, which goes in no cluster group; write none")

@@ -1,0 +1,47 @@
+"""vCPU quotas: whether the account may run the pools at their largest."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from infra.facts.account import is_limited
+from infra.facts.model import Facts
+from infra.instances import Quota, quota
+from infra.problems import Problem, all_of
+from infra.settings import Settings, Spot
+from infra.validation.where import pools_with_types
+
+
+@dataclass(frozen=True)
+class _Need:
+    where: str
+    who: str
+    vcpus: int
+
+
+def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """An account begins with 0 for every GPU family. What else runs in the account is not looked at."""
+    needs: dict[Quota, list[_Need]] = defaultdict(list)
+    for limit, need in _needs(settings, facts):
+        needs[limit].append(need)
+    for limit, users in needs.items():
+        vcpus, allowed = sum(need.vcpus for need in users), facts.quotas.get(limit.code)
+        if allowed is not None and vcpus > allowed:
+            where = users[0].where if len(users) == 1 else "pools"
+            needed = f"{all_of(need.who for need in users)} need {vcpus} vCPUs"
+            ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
+            way_out = f"ask for more (`{ask} --desired-value {vcpus} --region {facts.region}`) or lower maxSize"
+            yield Problem(where, f'{needed}, but the quota "{limit.name}" is {allowed:g}; {way_out}')
+
+
+def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
+    system = settings.target.system
+    instance_type = facts.instance_types.get(system.instance_type)
+    limit = quota(system.instance_type, spot=False)
+    if limit and instance_type:
+        who = f"{system.max_size} {system.instance_type}"
+        yield limit, _Need("target.system.maxSize", who, system.max_size * instance_type.vcpus)
+    for path, pool, pool_type in pools_with_types(settings, facts):
+        limit = quota(pool.instance_type, spot=isinstance(pool.capacity, Spot))
+        if limit and is_limited(pool.capacity):
+            yield limit, _Need(f"{path}.maxSize", f"{pool.max_size} {pool.instance_type}", pool.max_size * pool_type.vcpus)

@@ -1,0 +1,32 @@
+"""Numbers of nodes."""
+
+from collections.abc import Iterator
+
+from infra.problems import Problem
+from infra.settings import Pool, Settings, SystemPool
+from infra.validation.where import pools_with_paths
+
+
+def system(settings: Settings) -> Iterator[Problem]:
+    path, pool = "target.system", settings.target.system
+    if pool.min_size < 1:
+        yield Problem(f"{path}.minSize", f"{pool.min_size} leaves no node for the cluster's own pods; write at least 1")
+    yield from _in_order(path, pool)
+
+
+def pools(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        if pool.min_size < 0:
+            yield Problem(f"{path}.minSize", f"{pool.min_size} is below 0; write 0 or more")
+        if pool.max_size < 1:
+            yield Problem(f"{path}.maxSize", f"{pool.max_size} allows no node; write at least 1 (minSize 0 scales to zero)")
+        else:
+            yield from _in_order(path, pool)
+
+
+def _in_order(path: str, pool: Pool | SystemPool) -> Iterator[Problem]:
+    if pool.min_size > pool.max_size:
+        yield Problem(f"{path}.minSize", f"{pool.min_size} is above maxSize, which is {pool.max_size}; lower it or raise maxSize")
+    elif not pool.min_size <= pool.initial_size <= pool.max_size:
+        bounds = f"write {pool.min_size} to {pool.max_size}, or change minSize or maxSize"
+        yield Problem(f"{path}.desiredSize", f"{pool.initial_size} is outside of minSize and maxSize; {bounds}")

@@ -1,0 +1,64 @@
+"""The shared file system."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from infra.facts.model import Facts
+from infra.placement import vpc_zones
+from infra.problems import Problem, shown
+from infra.settings import Efs, Settings
+from infra.validation import ids
+from infra.validation.where import account
+
+_WHERE = "storage.efs.fileSystemId"
+_OF_THE_SYSTEM = frozenset(
+    ["bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"]
+)
+
+
+def mount_path(settings: Settings) -> Iterator[Problem]:
+    efs, where = settings.storage.efs, "storage.efs.mountPath"
+    if efs == "none":
+        return
+    path = PurePosixPath(efs.mount_path)
+    if not path.is_absolute() or ".." in path.parts or str(path) != efs.mount_path:
+        yield Problem(where, f"{shown(efs.mount_path)} is not an absolute, plain path; write one like /shared")
+    elif len(path.parts) == 1 or path.parts[1] in _OF_THE_SYSTEM:
+        yield Problem(where, f"{shown(efs.mount_path)} belongs to the system; write one like /shared")
+
+
+def new_or_existing(settings: Settings) -> Iterator[Problem]:
+    efs = settings.storage.efs
+    if efs == "none" or efs.file_system_id is None:
+        return
+    yield from ids.check(_WHERE, "fs", efs.file_system_id)
+    for name, is_set in _only_new(efs):
+        if is_set:
+            yield Problem(
+                f"storage.efs.{name}", "is for a new file system, but fileSystemId names an existing one; remove one of them"
+            )
+    if not settings.network.is_existing:
+        yield Problem(_WHERE, "names an existing file system, which is mounted in its own VPC; name that in network.vpcId")
+
+
+def _only_new(efs: Efs) -> Iterator[tuple[str, bool]]:
+    yield "backup", efs.backup is not None
+    yield "infrequentAccessAfterDays", efs.infrequent_access_after_days is not None
+    yield "protect", efs.protect
+
+
+def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    wanted, file_system = settings.storage.existing_file_system_id, facts.file_system
+    if wanted in facts.not_found:
+        yield Problem(_WHERE, f"{shown(wanted)} does not exist in {account(facts)}; name one that does")
+    if file_system is None:
+        return
+    if file_system.state != "available":
+        yield Problem(_WHERE, f"{wanted} is {file_system.state}; name one that is available")
+    elsewhere = sorted(set(file_system.mount_targets.values()) - {settings.network.vpc_id})
+    if elsewhere and settings.network.is_existing:
+        yield Problem(_WHERE, f"{wanted} is mounted in {elsewhere[0]}, not in {settings.network.vpc_id}; use that VPC")
+    else:
+        for zone in vpc_zones(settings, facts):
+            if zone not in file_system.mount_targets and settings.network.is_existing:
+                yield Problem(_WHERE, f"{wanted} has no mount target in {zone}, where nodes may run; create one there")

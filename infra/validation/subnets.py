@@ -1,0 +1,93 @@
+"""Subnets: those of an existing VPC, and whether the addresses suffice."""
+
+from collections import Counter
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from infra.addresses import zone_addresses
+from infra.facts.model import Facts
+from infra.placement import LEAST_ZONES, pool_zone, vpc_zones
+from infra.problems import Problem, all_of, shown
+from infra.settings import SERVICE_CIDR, Settings
+from infra.validation.where import account
+
+NODE_ADDRESSES = 13
+"""What a node takes: one for its primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET, 12. An `efa-only`
+interface takes none, so a p5 with its 33 interfaces needs no more."""
+
+EKS_ADDRESSES = 6
+"""For the control plane's interfaces: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+
+
+def existing_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    vpc_id, where = settings.network.vpc_id, "network.vpcId"
+    if vpc_id in facts.not_found:
+        yield Problem(where, f"{shown(vpc_id)} does not exist in {account(facts)}; name one that does")
+    if facts.vpc is None:
+        return
+    for name, on in (("enableDnsSupport", facts.vpc.dns_support), ("enableDnsHostnames", facts.vpc.dns_hostnames)):
+        if not on:
+            yield Problem(where, f"{vpc_id} has {name} off, without which nodes do not find the cluster; switch it on")
+    for block in facts.vpc.cidrs:
+        if IPv4Network(block).overlaps(IPv4Network(SERVICE_CIDR)):
+            overlap = f"whose {block} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services"
+            yield Problem(where, f"names {vpc_id}, {overlap}; use another VPC")
+
+
+def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    network = settings.network
+    found = [facts.subnets[one] for one in network.subnet_ids if one in facts.subnets]
+    for index, one in enumerate(network.subnet_ids):
+        where, subnet = f"network.subnetIds[{index}]", facts.subnets.get(one)
+        if one in facts.not_found:
+            yield Problem(where, f"{shown(one)} does not exist in {account(facts)}; name one that does")
+        elif subnet and network.vpc_id and subnet.vpc_id != network.vpc_id:
+            yield Problem(where, f"{one} is in {subnet.vpc_id}, not in {network.vpc_id}; name a subnet of that VPC")
+        elif subnet and subnet.is_public:
+            way_out = "name a private one, since nodes get no public addresses"
+            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {way_out}")
+        elif subnet and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
+            yield Problem(where, f"{one} has {subnet.free_addresses} free addresses; EKS needs {EKS_ADDRESSES} in each subnet")
+    zones = {subnet.zone for subnet in found}
+    if found and len(found) == len(network.subnet_ids) and len(zones) < LEAST_ZONES:
+        way_out = "name subnets in at least two zones, which EKS needs"
+        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {way_out}")
+
+
+def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Per zone: the addresses of its private subnets, and those that its nodes may come to need."""
+    for zone in vpc_zones(settings, facts):
+        free, nodes = _free_addresses(settings, facts, zone), _most_nodes(settings, facts, zone)
+        needed = nodes.total() * NODE_ADDRESSES
+        if free is None or needed <= free:
+            continue
+        who = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)
+        need = f"but its nodes, at most {who}, need {needed} ({NODE_ADDRESSES} each)"
+        if settings.network.is_existing:
+            have = f"leave {free} addresses in {zone}"
+            yield Problem("network.subnetIds", f"{have}, {need}; name larger subnets, or lower maxSize")
+        else:
+            have = f"{settings.network.new_cidr} gives {zone} {free} addresses"
+            yield Problem("network.cidr", f"{have}, {need}; write a larger CIDR, or lower maxSize")
+
+
+def _most_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
+    """Pool -> the nodes that it may come to have in a zone. In an existing VPC, those that it has are not free any more."""
+    system = settings.target.system
+    nodes = Counter({system.name: system.max_size})
+    for pool in settings.pools:
+        if pool_zone(pool, settings, facts) == zone:
+            nodes[pool.name] += pool.max_size
+    if settings.network.is_existing:
+        nodes.subtract({name: one.desired_size for name, one in facts.existing.pools.items() if name in nodes})
+    return nodes
+
+
+def _free_addresses(settings: Settings, facts: Facts, zone: str) -> int | None:
+    """Addresses that nodes can have in a zone; None where the CIDR is unusable, which is a problem of its own."""
+    if settings.network.is_existing:
+        return sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
+    try:
+        return zone_addresses(settings.network.new_cidr, zone).private_capacity
+    except ValueError:
+        return None

@@ -1,0 +1,47 @@
+"""Tags: what AWS takes, and what is ours to set."""
+
+import re
+from collections.abc import Iterator
+
+from infra.naming import BASE_TAGS, COST_TAG, POOL_TAG
+from infra.problems import Problem, shown
+from infra.settings import Settings
+
+# https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
+LONGEST_KEY = 128
+LONGEST_VALUE = 256
+MOST = 20
+"""AWS takes 50 on a resource; an auto scaling group needs the others to tell the autoscaler about its nodes."""
+_CHARACTERS = re.compile(r"[\w +\-=.:/@]*")
+_CONTROLLERS = re.compile(r"(^|\.)(kubernetes|k8s)\.io/|^eks:")
+
+
+def cost_center(settings: Settings) -> Iterator[Problem]:
+    if settings.cost_center is not None:
+        yield from _value("costCenter", settings.cost_center)
+        if not settings.cost_center.strip():
+            yield Problem("costCenter", "is empty; write a name, or remove the key")
+
+
+def extra(settings: Settings) -> Iterator[Problem]:
+    if len(settings.tags) > MOST:
+        yield Problem("tags", f"has {len(settings.tags)} tags; write at most {MOST}")
+    for key, value in settings.tags.items():
+        where = f"tags.{key}"
+        if key.lower().startswith("aws:"):
+            yield Problem(where, 'begins with "aws:", which AWS keeps for itself; choose another key')
+        elif key == COST_TAG:
+            yield Problem(where, "is set from costCenter; write it there")
+        elif key in (*BASE_TAGS, POOL_TAG, "Name"):
+            yield Problem(where, "is set by this program; choose another key")
+        elif _CONTROLLERS.search(key):
+            yield Problem(where, "is a key that Kubernetes controllers act on; choose another")
+        elif not key or len(key) > LONGEST_KEY or not _CHARACTERS.fullmatch(key):
+            yield Problem(where, f"is no key for a tag; use 1 to {LONGEST_KEY} letters, digits, spaces and + - = . _ : / @")
+        yield from _value(where, value)
+
+
+def _value(where: str, value: str) -> Iterator[Problem]:
+    if len(value) > LONGEST_VALUE or not _CHARACTERS.fullmatch(value):
+        way_out = f"use at most {LONGEST_VALUE} letters, digits, spaces and + - = . _ : / @"
+        yield Problem(where, f"{shown(value)} is no value for a tag; {way_out}")

@@ -1,0 +1,63 @@
+"""Whether the pools' zones offer their types."""
+
+from collections.abc import Iterator
+
+from infra.facts.model import Facts
+from infra.instances import InstanceType
+from infra.placement import bound_zone, offering_zones, vpc_zones
+from infra.problems import Problem, all_of, one_of, shown
+from infra.settings import Pool, Settings
+from infra.validation.where import pools_with_types
+
+
+def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    zones = vpc_zones(settings, facts)
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if not zones:
+            continue
+        if pool.zone is not None:
+            yield from _told(f"{path}.zone", pool, zones, facts)
+        elif pool.name in facts.existing.pools:
+            yield from _kept(f"{path}.instanceType", pool, facts)
+        elif not offering_zones(pool.instance_type, settings, facts) and pool.reservation_id not in facts.reservations:
+            yield from _nowhere(f"{path}.instanceType", instance_type, settings, zones, facts)
+
+
+def _told(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Iterator[Problem]:
+    """The user's zone."""
+    offered = sorted(facts.offerings.get(pool.instance_type, frozenset()) & set(zones))
+    if pool.zone not in zones:
+        yield Problem(where, f"{shown(pool.zone)} is not a zone of the VPC; choose {one_of(offered or zones)}")
+    elif pool.zone not in offered:
+        way_out = f"choose {one_of(offered)}" if offered else "choose another type"
+        yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}; {way_out}")
+
+
+def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
+    """The zone that the pool's nodes are in."""
+    zone = bound_zone(pool, facts)
+    if zone not in facts.offerings.get(pool.instance_type, frozenset()):
+        way_out = "give the pool another name, or set its zone, to have it made anew"
+        yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is; {way_out}")
+
+
+def _nowhere(
+    where: str, instance_type: InstanceType, settings: Settings, zones: tuple[str, ...], facts: Facts
+) -> Iterator[Problem]:
+    usable = {zone.name for zone in facts.zones}
+    offered = sorted(facts.offerings.get(instance_type.name, frozenset()) & usable)
+    if not offered:
+        yield Problem(
+            where, f"{shown(instance_type.name)} is offered in no zone of {facts.region} that EKS can use; choose another"
+        )
+        return
+    way_out = f"add a subnet in {one_of(offered)}" if settings.network.is_existing else f"add {one_of(offered)} to network.zones"
+    yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}; {way_out}")
+
+
+def of_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    name, zones = settings.target.system.instance_type, vpc_zones(settings, facts)
+    if zones and name in facts.instance_types and not offering_zones(name, settings, facts):
+        yield Problem(
+            "target.system.instanceType", f"{shown(name)} is not offered in the VPC's zones, {all_of(zones)}; choose another"
+        )
