@@ -6,6 +6,7 @@ _PARTS = (
     "addresses",
     "capacity_reservation_calls",
     "image_calls",
+    "instance_calls",
     "images",
     "instance_types",
     "interface_calls",

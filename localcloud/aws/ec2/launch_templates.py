@@ -12,9 +12,11 @@ from typing import Any
 from moto.core.types import Base64EncodedString
 from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateVersion
 
-from localcloud.aws.ec2 import refusals
+from localcloud.aws.ec2 import refusals, tagging
 from localcloud.aws.errors import AwsError
 
+TAGGABLE = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
+"""Resource types that a launch makes and tags."""
 MAXIMUM_USER_DATA = 16384  # bytes before encoding: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html
 _NAME = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
 _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
@@ -105,6 +107,7 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
         raise AwsError(
             "InvalidParameterCombination", "InstanceType and InstanceRequirements may not be specified on the same request."
         )
+    tagging.asked_for(result.get("TagSpecifications"), *TAGGABLE)
     hops = result.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1)
     if not 1 <= hops <= 64:
         raise refusals.invalid_value(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")

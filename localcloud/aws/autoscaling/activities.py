@@ -1,0 +1,100 @@
+"""What groups did, and what they tried in vain.
+
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-verify-scaling-activity.html
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.moto_api._internal import mock_random
+
+from localcloud.aws.autoscaling.errors import group_named
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.filters import page
+from localcloud.aws.patching import operation, state_of
+
+MAXIMUM_KEPT = 1000  # AWS keeps six weeks
+
+
+@dataclass
+class Activity:
+    """One instance launched or terminated, or not."""
+
+    group: str
+    group_arn: str
+    description: str
+    cause: str
+    status: str = "InProgress"
+    message: str | None = None
+    error_code: str | None = None
+    """EC2's code, if the launch was refused."""
+    zone: str | None = None
+    subnet_id: str | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended: datetime | None = None
+    id: str = field(default_factory=lambda: str(mock_random.uuid4()))
+
+    def end(self, status: str = "Successful") -> None:
+        self.status, self.ended = status, datetime.now(UTC)
+
+    def shown(self) -> dict[str, Any]:
+        """As DescribeScalingActivities shows it."""
+        details = {"Subnet ID": self.subnet_id, "Availability Zone": self.zone}
+        return {
+            "ActivityId": self.id,
+            "AutoScalingGroupName": self.group,
+            "AutoScalingGroupARN": self.group_arn,
+            "Description": self.description,
+            "Cause": self.cause,
+            "StartTime": self.started,
+            "EndTime": self.ended,
+            "StatusCode": self.status,
+            "StatusMessage": self.message,
+            "Progress": 100 if self.ended else 50,
+            "Details": json.dumps({key: value for key, value in details.items() if value}),
+        }
+
+
+class Activities:
+    """Those of one account and region, oldest first."""
+
+    def __init__(self) -> None:
+        self.log: list[Activity] = []
+
+
+def record(backend: Any, activity: Activity) -> Activity:
+    log = state_of(backend, Activities).log
+    log.append(activity)
+    del log[:-MAXIMUM_KEPT]
+    return activity
+
+
+def of_group(backend: Any, name: str) -> list[Activity]:
+    """A group's activities, newest first."""
+    return [activity for activity in reversed(state_of(backend, Activities).log) if activity.group == name]
+
+
+def moment() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@operation("autoscaling", "DescribeScalingActivities")
+def describe_scaling_activities(call: Call) -> dict[str, Any]:
+    params, backend = call.params, call.backend
+    name, ids = params.get("AutoScalingGroupName"), params.get("ActivityIds")
+    if name and not params.get("IncludeDeletedGroups"):
+        group_named(backend, name)
+    activities = list(reversed(state_of(backend, Activities).log))
+    if name:
+        activities = [activity for activity in activities if activity.group == name]
+    elif not params.get("IncludeDeletedGroups"):
+        activities = [activity for activity in activities if activity.group in backend.autoscaling_groups]
+    if ids:
+        activities = [activity for activity in activities if activity.id in ids]
+    for asked in params.get("Filters", ()):
+        if asked["Name"] == "Status":
+            activities = [activity for activity in activities if activity.status in asked["Values"]]
+    activities, token = page(activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")})
+    return {"Activities": [activity.shown() for activity in activities], **token}

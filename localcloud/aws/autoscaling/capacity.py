@@ -1,0 +1,232 @@
+"""A group's instances follow its desired capacity: launched over its zones, let go when too many, replaced when lost."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from moto.autoscaling.models import ASG_NAME_TAG, FakeAutoScalingGroup, InstanceState
+
+from localcloud.aws import durations
+from localcloud.aws.autoscaling import activities, group_events, hooks, launch_data
+from localcloud.aws.autoscaling.activities import Activity
+from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
+from localcloud.aws.ec2 import instance_calls, launch
+from localcloud.aws.ec2.instances import LaunchedInstance
+from localcloud.aws.errors import AwsError
+
+LAUNCHING = hooks.LAUNCHING
+TERMINATING = hooks.TERMINATING
+COUNTED = ("Pending", "Pending:Wait", "Pending:Proceed", "InService", "Quarantined")
+"""Lifecycle states of the instances that make up the capacity."""
+LEAVING = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated")
+
+
+def install() -> None:
+    """moto's groups launch through here."""
+    group: Any = FakeAutoScalingGroup
+    group.set_desired_capacity = _set_desired
+    group.replace_autoscaling_group_instances = lambda self, count, tags: reconcile(self, _difference())
+
+
+def _set_desired(group: Any, capacity: int | None) -> None:
+    """In place of moto's, which calls it before the group is known, too."""
+    group.desired_capacity = group.min_size if capacity is None else capacity
+    if group.name in group.autoscaling_backend.autoscaling_groups:
+        reconcile(group, _difference())
+
+
+def _difference() -> str:
+    return "in response to a difference between desired and actual capacity"
+
+
+def members(group: Any, states: Sequence[str] = COUNTED) -> list[Any]:
+    return [state for state in group.instance_states if state.lifecycle_state in states]
+
+
+def reconcile(group: Any, cause: str) -> list[Activity]:
+    """Launch what is missing, let go what is too much; the activities this took.
+
+    After a launch that EC2 refuses AWS tries again, at growing intervals; here the next change of the group does.
+    """
+    suspended = {process["ProcessName"] for process in group.suspended_processes}
+    before, wanted = len(members(group)), launch_data.target(group)
+    done: list[Activity] = []
+    if before < wanted and "Launch" not in suspended:
+        done = _launch_missing(group, wanted, cause)
+    elif before > wanted and "Terminate" not in suspended:
+        done = _let_go_surplus(group, before - wanted, cause)
+    _update_targets(group)
+    if done:
+        group_events.publish("changed", group)
+    return done
+
+
+def _launch_missing(group: Any, wanted: int, cause: str) -> list[Activity]:
+    done: list[Activity] = []
+    failed: set[Place] = set()
+    while (present := len(members(group))) < wanted:
+        counted = [state.instance for state in members(group)]
+        order = next_places(
+            [place for place in launch_data.places(group) if place not in failed],
+            [instance.placement.zone for instance in counted],
+            [instance.subnet_id for instance in counted],
+        )
+        if not order:
+            break
+        text = f"At {activities.moment()} an instance was started {cause}, increasing the capacity from {present} to {wanted}."
+        activity = _launch_one(group, order[0], text)
+        done.append(activity)
+        if activity.status == "Failed":
+            failed.add(order[0])
+    return done
+
+
+def _launch_one(group: Any, place: Place, cause: str) -> Activity:
+    """One instance, of the first type that EC2 can launch there."""
+    instances = [state.instance for state in members(group)]
+    spots = sum(instance.lifecycle == "spot" for instance in instances)
+    spot = launch_data.is_spot(group, len(instances) - spots, spots)
+    tags = {**group.get_propagated_tags(), ASG_NAME_TAG: group.name}
+    refusal: Any = None
+    for override in launch_data.overrides(group):
+        try:
+            data = launch_data.build(group, place, override, spot)
+            return _launched(group, launch.launch(group.ec2_backend, data, 1, tags)[0], place, cause)
+        except Exception as error:
+            if not hasattr(error, "code") or not hasattr(error, "message"):
+                raise
+            refusal = error
+    return _refused(group, place, cause, refusal, spot)
+
+
+def _launched(group: Any, instance: LaunchedInstance, place: Place, cause: str) -> Activity:
+    activity = _activity(group, place, f"Launching a new EC2 instance: {instance.id}", cause)
+    instance.autoscaling_group = group  # type: ignore[attr-defined]
+    state: Any = InstanceState(instance, "Pending", protected_from_scale_in=group.new_instances_protected_from_scale_in)
+    state.template_version = instance.launch_template_version
+    state.activity = activity
+    group.instance_states.append(state)
+    instance_calls.publish("created", instance)
+    durations.schedule(state, "is_running", False, True, "ec2-instance", then=partial(_running, group, state))
+    return activity
+
+
+def _refused(group: Any, place: Place, cause: str, refusal: Any, spot: bool) -> Activity:
+    message = str(refusal.message)
+    if group.mixed_instances_policy:
+        message = f"Could not launch {'Spot' if spot else 'On-Demand'} Instances. {refusal.code} - {message}"
+    message = f"{message.rstrip('.')}. Launching EC2 instance failed."
+    activity = _activity(group, place, f"Launching a new EC2 instance.  Status Reason: {message}", cause)
+    activity.message, activity.error_code = message, refusal.code
+    activity.end("Failed")
+    return activity
+
+
+def _activity(group: Any, place: Place, description: str, cause: str) -> Activity:
+    activity = Activity(group.name, group.arn, description, cause, zone=place.zone, subnet_id=place.subnet_id)
+    return activities.record(group.autoscaling_backend, activity)
+
+
+def _running(group: Any, state: Any) -> None:
+    """The instance runs: it waits for the group's launch hooks, or is in service."""
+    if state.lifecycle_state != "Pending":
+        return  # on its way out already
+    instance_calls.publish("changed", state.instance)
+    if hooks.wait(group, state, LAUNCHING):
+        state.lifecycle_state, state.activity.status = "Pending:Wait", "MidLifecycleAction"
+    else:
+        in_service(group, state)
+
+
+def in_service(group: Any, state: Any) -> None:
+    state.lifecycle_state = "InService"
+    state.activity.end()
+    _update_targets(group)
+    group_events.publish("changed", group)
+
+
+def _let_go_surplus(group: Any, count: int, cause: str) -> list[Activity]:
+    known = {
+        state.instance_id: state for state in members(group) if state.lifecycle_state in ("Pending", "Pending:Wait", "InService")
+    }
+    chosen = to_terminate([_as_member(state) for state in known.values()], count, group.termination_policies)
+    left = len(members(group))
+    done = []
+    for instance_id in chosen:
+        left -= 1
+        text = f"At {activities.moment()} an instance was taken out of service {cause}"
+        done.append(let_go(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
+    return done
+
+
+def _as_member(state: Any) -> Member:
+    instance, version = state.instance, getattr(state, "template_version", None)
+    return Member(
+        id=instance.id,
+        zone=instance.placement.zone,
+        launched=instance.launch_time,
+        template_version=version.number if version is not None else 0,
+        protected=bool(state.protected_from_scale_in),
+    )
+
+
+def let_go(group: Any, state: Any, cause: str) -> Activity:
+    """Terminate a member, after the group's termination hooks."""
+    place = Place(state.instance.placement.zone, state.instance.subnet_id)
+    activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", cause)
+    hooks.forget(state)
+    state.activity = activity
+    if state.instance.state in ("running", "pending") and hooks.wait(group, state, TERMINATING):
+        state.lifecycle_state, activity.status = "Terminating:Wait", "MidLifecycleAction"
+    else:
+        terminate(group, state)
+    return activity
+
+
+def terminate(group: Any, state: Any) -> None:
+    state.lifecycle_state = "Terminating"
+    instance_calls.terminate([state.instance])
+    durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=partial(_gone, group, state))
+
+
+def _gone(group: Any, state: Any) -> None:
+    state.lifecycle_state = "Terminated"
+    if state in group.instance_states:
+        group.instance_states.remove(state)
+    state.activity.end()
+
+
+def instances_gone(backend: Any, ids: Sequence[str]) -> None:
+    """Somebody terminated instances in EC2: their groups notice, and replace them."""
+    for group in list(backend.autoscaling_groups.values()):
+        lost = [state for state in group.instance_states if state.instance_id in ids and state.lifecycle_state not in LEAVING]
+        for state in lost:
+            text = (
+                f"At {activities.moment()} an instance was taken out of service in response to an EC2 health check "
+                "indicating it has been terminated or stopped."
+            )
+            place = Place(state.instance.placement.zone, state.instance.subnet_id)
+            hooks.forget(state)
+            state.activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", text)
+            state.health_status, state.lifecycle_state = "Unhealthy", "Terminating"
+            durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=partial(_gone, group, state))
+        if lost:
+            reconcile(group, "in response to an EC2 instance health check failure")
+
+
+def _update_targets(group: Any) -> None:
+    """Load balancers follow, as in moto."""
+    backend = group.autoscaling_backend
+    if group.name in backend.autoscaling_groups:
+        backend.update_attached_elbs(group.name)
+        backend.update_attached_target_groups(group.name)
+
+
+def refusals(group: Any) -> list[AwsError]:
+    """EC2's refusals of the group's launches since it last had the capacity it wants, newest first."""
+    found = []
+    for activity in activities.of_group(group.autoscaling_backend, group.name):
+        if activity.error_code is None:
+            break
+        found.append(AwsError(activity.error_code, str(activity.message)))
+    return found

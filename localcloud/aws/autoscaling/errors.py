@@ -1,0 +1,19 @@
+"""Auto Scaling's refusals. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html"""
+
+from typing import Any
+
+from localcloud.aws.errors import AwsError
+
+
+def invalid(message: str) -> AwsError:
+    return AwsError("ValidationError", message)
+
+
+def group_named(backend: Any, name: str | None) -> Any:
+    """moto's record of a group."""
+    if not name:
+        raise invalid("AutoScalingGroup name must be specified")
+    group = backend.autoscaling_groups.get(name)
+    if group is None:
+        raise invalid(f"AutoScalingGroup name not found - AutoScalingGroup '{name}' not found")
+    return group

@@ -1,0 +1,260 @@
+"""The operations on groups.
+
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.autoscaling import activities, capacity, group_events, hooks
+from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.autoscaling.group_checks import check_launch, check_name, check_options, check_sizes, check_template
+from localcloud.aws.autoscaling.group_view import instance_shown, shown
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+_EXTRA = {
+    "MaxInstanceLifetime": "max_instance_lifetime",
+    "DefaultInstanceWarmup": "default_instance_warmup",
+    "Context": "context",
+    "DesiredCapacityType": "desired_capacity_type",
+    "InstanceMaintenancePolicy": "instance_maintenance_policy",
+    "AvailabilityZoneDistribution": "zone_distribution",
+    "CapacityReservationSpecification": "capacity_reservation_specification",
+}
+"""Parameters that moto drops -> where they are kept on its record of the group."""
+
+
+@operation("autoscaling", "CreateAutoScalingGroup")
+def create_auto_scaling_group(call: Call) -> None:
+    create(call.backend, call.params)
+
+
+def create(backend: Any, params: Mapping[str, Any]) -> Any:
+    """A new group, as CreateAutoScalingGroup makes it; moto's record of it."""
+    name = params.get("AutoScalingGroupName")
+    check_name(backend, name)
+    if name in backend.autoscaling_groups:
+        raise AwsError(
+            "AlreadyExists", f"AutoScalingGroup by this name already exists - A group with the name {name} already exists"
+        )
+    for size in ("MinSize", "MaxSize"):
+        if size not in params:
+            raise invalid(f"{size} must be specified")
+    check_sizes(params["MinSize"], params.get("DesiredCapacity"), params["MaxSize"])
+    ec2 = backend.ec2_backend
+    check_options(ec2, params)
+    check_template(ec2, params)
+    configuration = params.get("LaunchConfigurationName")
+    if configuration and configuration not in backend.launch_configurations:
+        raise _no_configuration(configuration)
+    group = backend.create_auto_scaling_group(
+        name=name,
+        availability_zones=params.get("AvailabilityZones", []),
+        desired_capacity=params.get("DesiredCapacity"),
+        max_size=params["MaxSize"],
+        min_size=params["MinSize"],
+        instance_id=params.get("InstanceId"),
+        launch_config_name=configuration,
+        launch_template=params.get("LaunchTemplate", {}),
+        mixed_instances_policy=params.get("MixedInstancesPolicy"),
+        vpc_zone_identifier=params.get("VPCZoneIdentifier"),
+        default_cooldown=params.get("DefaultCooldown"),
+        health_check_period=params.get("HealthCheckGracePeriod"),
+        health_check_type=params.get("HealthCheckType"),
+        load_balancers=params.get("LoadBalancerNames", []),
+        target_group_arns=params.get("TargetGroupARNs", []),
+        placement_group=params.get("PlacementGroup"),
+        termination_policies=params.get("TerminationPolicies", []),
+        tags=[dict(tag) for tag in params.get("Tags", [])],
+        capacity_rebalance=params.get("CapacityRebalance", False),
+        new_instances_protected_from_scale_in=params.get("NewInstancesProtectedFromScaleIn", False),
+    )
+    try:
+        check_launch(group)
+        for hook in params.get("LifecycleHookSpecificationList", ()):
+            hooks.put(backend, group.name, dict(hook))
+    except Exception:
+        hooks.drop_all(backend, group.name)
+        del backend.autoscaling_groups[group.name]
+        raise
+    _keep_extra(group, params)
+    group_events.publish("created", group)
+    moment = activities.moment()
+    text = (
+        f"in response to a user request at {moment}, which created an AutoScalingGroup changing the desired capacity "
+        f"from 0 to {group.desired_capacity}"
+    )
+    capacity.reconcile(group, text)
+    return group
+
+
+def _no_configuration(name: str) -> AwsError:
+    return invalid(f"Launch configuration name not found - A launch configuration with the name: {name} does not exist")
+
+
+def _keep_extra(group: Any, params: Mapping[str, Any]) -> None:
+    for parameter, attribute in _EXTRA.items():
+        if parameter in params:
+            setattr(group, attribute, params[parameter])
+
+
+@operation("autoscaling", "UpdateAutoScalingGroup")
+def update_auto_scaling_group(call: Call) -> None:
+    update(group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params)
+
+
+def update(group: Any, params: Mapping[str, Any]) -> None:
+    """Change a group, as UpdateAutoScalingGroup does: what is not given stays."""
+    least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
+    desired = params.get("DesiredCapacity")
+    check_sizes(least, desired, most)
+    check_options(group.ec2_backend, params)
+    check_template(group.ec2_backend, params)
+    sources = [name for name in ("LaunchTemplate", "LaunchConfigurationName", "MixedInstancesPolicy") if params.get(name)]
+    if len(sources) > 1:
+        raise invalid(
+            "Valid requests must contain either LaunchTemplate, LaunchConfigurationName or MixedInstancesPolicy parameter."
+        )
+    before = dict(vars(group))
+    try:
+        if params.get("AvailabilityZones") or params.get("VPCZoneIdentifier"):
+            group._set_azs_and_vpcs(params.get("AvailabilityZones", []), params.get("VPCZoneIdentifier"), update=True)
+        if sources:
+            _change_source(group, sources[0], params)
+            check_launch(group)
+    except Exception:
+        vars(group).clear()
+        vars(group).update(before)
+        raise
+    group.min_size, group.max_size = least, most
+    for parameter, attribute in _SIMPLE.items():
+        if parameter in params:
+            setattr(group, attribute, params[parameter])
+    _keep_extra(group, params)
+    group.desired_capacity = desired if desired is not None else min(max(group.desired_capacity, least), most)
+    capacity.reconcile(group, "in response to a user request, which updated the AutoScalingGroup")
+    group_events.publish("changed", group)
+
+
+_SIMPLE = {
+    "DefaultCooldown": "default_cooldown",
+    "HealthCheckGracePeriod": "health_check_grace_period",
+    "HealthCheckType": "health_check_type",
+    "NewInstancesProtectedFromScaleIn": "new_instances_protected_from_scale_in",
+    "PlacementGroup": "placement_group",
+    "TerminationPolicies": "termination_policies",
+    "CapacityRebalance": "capacity_rebalance",
+}
+
+
+def _change_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
+    if source == "LaunchConfigurationName":
+        if params[source] not in group.autoscaling_backend.launch_configurations:
+            raise _no_configuration(params[source])
+        group.ec2_launch_template = None
+    else:
+        group.launch_config = None
+    group.mixed_instances_policy = params.get("MixedInstancesPolicy")
+    group._set_launch_configuration(
+        params.get("LaunchConfigurationName"), params.get("LaunchTemplate", {}), params.get("MixedInstancesPolicy")
+    )
+
+
+@operation("autoscaling", "DeleteAutoScalingGroup")
+def delete_auto_scaling_group(call: Call) -> None:
+    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    delete(group, bool(call.params.get("ForceDelete")))
+
+
+def delete(group: Any, force: bool) -> None:
+    """Remove a group; with force, its instances too."""
+    if group.instance_states and not force:
+        raise AwsError(
+            "ResourceInUse",
+            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.",
+        )
+    group.min_size = group.max_size = group.desired_capacity = 0
+    hooks.drop_all(group.autoscaling_backend, group.name)
+    if not group.instance_states:
+        _forget(group)
+        return
+    for state in list(group.instance_states):
+        if state.lifecycle_state != "Terminating":
+            hooks.forget(state)
+            capacity.let_go(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
+    durations.schedule(group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group))
+
+
+def _forget(group: Any) -> None:
+    group.autoscaling_backend.autoscaling_groups.pop(group.name, None)
+    group_events.publish("gone", group)
+
+
+@operation("autoscaling", "SetDesiredCapacity")
+def set_desired_capacity(call: Call) -> None:
+    group, wanted = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
+    if wanted > group.max_size:
+        raise invalid(f"New SetDesiredCapacity value {wanted} is above max value {group.max_size} for the AutoScalingGroup.")
+    if wanted < group.min_size:
+        raise invalid(f"New SetDesiredCapacity value {wanted} is below min value {group.min_size} for the AutoScalingGroup.")
+    before, group.desired_capacity = group.desired_capacity, wanted
+    text = f"in response to a user request, which changed the desired capacity from {before} to {wanted}"
+    capacity.reconcile(group, text)
+
+
+@operation("autoscaling", "TerminateInstanceInAutoScalingGroup")
+def terminate_instance_in_auto_scaling_group(call: Call) -> dict[str, Any]:
+    instance_id, decrement = call.params.get("InstanceId"), call.params.get("ShouldDecrementDesiredCapacity", False)
+    for group in call.backend.autoscaling_groups.values():
+        for state in group.instance_states:
+            if state.instance_id == instance_id:
+                return {"Activity": _terminate_one(group, state, decrement)}
+    raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+
+
+def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
+    before = group.desired_capacity
+    text = f"At {activities.moment()} instance {state.instance_id} was taken out of service in response to a user request"
+    if decrement:
+        if before <= group.min_size:
+            raise invalid(
+                f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement will "
+                "violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size."
+            )
+        group.desired_capacity = before - 1
+        text += f", shrinking the capacity from {before} to {group.desired_capacity}"
+    activity = capacity.let_go(group, state, f"{text}.")
+    capacity.reconcile(group, "in response to a difference between desired and actual capacity")
+    return activity.shown()
+
+
+@operation("autoscaling", "DescribeAutoScalingGroups")
+def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
+    hooks.end_overdue(call.backend)
+    params, known = call.params, call.backend.autoscaling_groups
+    names = params.get("AutoScalingGroupNames")
+    groups = [group for name, group in known.items() if not names or name in names]
+    groups = keep(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
+    groups, token = page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
+    return {"AutoScalingGroups": [shown(group) for group in groups], **token}
+
+
+@operation("autoscaling", "DescribeAutoScalingInstances")
+def describe_auto_scaling_instances(call: Call) -> dict[str, Any]:
+    hooks.end_overdue(call.backend)
+    ids = call.params.get("InstanceIds")
+    states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
+    states = [state for state in states if not ids or state.instance_id in ids]
+    states, token = page(states, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
+    return {"AutoScalingInstances": [instance_shown(state) for state in states], **token}
+
+
+@operation("autoscaling", "DescribeTrafficSources")
+def describe_traffic_sources(call: Call) -> dict[str, Any]:
+    group, kind = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("TrafficSourceType")
+    sources = shown(group)["TrafficSources"]
+    return {"TrafficSources": [{**source, "State": "InService"} for source in sources if kind in (None, source["Type"])]}

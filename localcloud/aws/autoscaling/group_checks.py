@@ -1,0 +1,105 @@
+"""What Auto Scaling refuses of a group.
+
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.aws.autoscaling import launch_data
+from localcloud.aws.autoscaling.errors import invalid
+from localcloud.aws.autoscaling.spreading import TERMINATION_POLICIES
+from localcloud.aws.autoscaling.tags import check_tags
+from localcloud.aws.ec2 import launch, placement_groups
+from localcloud.aws.ec2.launch_templates import version_named_by
+
+LAUNCH_TIME_CODES = frozenset(
+    {
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientInstanceCapacity",
+        "InvalidPlacementGroup.InUse",
+        "ReservationCapacityExceeded",
+        "Unsupported",
+        "VcpuLimitExceeded",
+    }
+)
+"""EC2's refusals that depend on place and moment: a group is made nevertheless, and its launches fail."""
+HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
+
+
+def check_name(backend: Any, name: str | None) -> None:
+    if not name:
+        raise invalid("AutoScalingGroup name must be specified")
+    if len(name) > 255 or ":" in name:
+        raise invalid(f"AutoScalingGroup name '{name}' is not valid: up to 255 characters, and no colon")
+
+
+def check_sizes(least: int, desired: int | None, most: int) -> None:
+    if least < 0 or most < 0:
+        raise invalid("Min and max size must not be negative")
+    if most < least:
+        raise invalid(f"Max bound, {most}, must be greater than or equal to min bound, {least}")
+    if desired is not None and not least <= desired <= most:
+        raise invalid(f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
+
+
+def check_options(ec2: Any, params: Mapping[str, Any]) -> None:
+    """The parts that creation and update have in common."""
+    if params.get("VPCZoneIdentifier"):
+        _check_subnets(ec2, [subnet_id.strip() for subnet_id in params["VPCZoneIdentifier"].split(",")])
+    for policy in params.get("TerminationPolicies", ()):
+        if policy not in TERMINATION_POLICIES and not policy.startswith("arn:"):
+            raise invalid(f"The specified TerminationPolicy is not valid: {policy}")
+    for check in (params.get("HealthCheckType") or "EC2").split(","):
+        if check not in HEALTH_CHECKS:
+            raise invalid(f"Valid HealthCheckTypes are: [{', '.join(HEALTH_CHECKS)}], not {check}")
+    if params.get("PlacementGroup") and not any(
+        group.name == params["PlacementGroup"] for group in placement_groups.all_groups(ec2)
+    ):
+        raise invalid(f"Placement group '{params['PlacementGroup']}' does not exist")
+    check_tags(params.get("Tags", ()))
+
+
+def _check_subnets(ec2: Any, ids: list[str]) -> None:
+    known = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
+    for subnet_id in ids:
+        if subnet_id not in known:
+            raise invalid(f"The subnet ID '{subnet_id}' does not exist")
+    if len({known[subnet_id].vpc_id for subnet_id in ids}) > 1:
+        raise invalid("The subnets specified are not in the same VPC")
+
+
+def check_template(ec2: Any, params: Mapping[str, Any]) -> None:
+    """The launch template exists, with that version."""
+    specification = params.get("LaunchTemplate")
+    mixed = params.get("MixedInstancesPolicy")
+    if mixed:
+        specification = (mixed.get("LaunchTemplate") or {}).get("LaunchTemplateSpecification")
+        if not specification:
+            raise invalid("A MixedInstancesPolicy must have a launch template")
+    if not specification:
+        return
+    if bool(specification.get("LaunchTemplateId")) == bool(specification.get("LaunchTemplateName")):
+        raise invalid("Valid requests must contain either launchTemplateId or LaunchTemplateName")
+    try:
+        version_named_by(ec2, specification)
+    except Exception as error:
+        raise _not_well_formed(error) from error
+
+
+def check_launch(group: Any) -> None:
+    """EC2 would launch such an instance somewhere: Auto Scaling tries before it makes or changes the group."""
+    place = launch_data.places(group)[0]
+    try:
+        data = launch_data.build(group, place, launch_data.overrides(group)[0], launch_data.is_spot(group, 0, 0))
+        launch.plan(group.ec2_backend, data, 1)
+    except Exception as error:
+        if getattr(error, "code", None) in LAUNCH_TIME_CODES:
+            return
+        raise _not_well_formed(error) from error
+
+
+def _not_well_formed(error: Exception) -> Exception:
+    if not hasattr(error, "code") or not hasattr(error, "message"):
+        return error
+    return invalid(f"You must use a valid fully-formed launch template. {error.message}")

@@ -1,0 +1,12 @@
+"""What realizers hear of groups."""
+
+from typing import Any
+
+from localcloud.aws import events
+from localcloud.aws.autoscaling.group_view import shown
+
+
+def publish(action: events.Action, group: Any) -> None:
+    backend = group.autoscaling_backend
+    details = {} if action == "gone" else shown(group)
+    events.publish(events.Event("auto-scaling-group", action, group.name, backend.region_name, backend.account_id, details))

@@ -1,0 +1,114 @@
+"""Groups and their instances as the Describe operations show them."""
+
+from typing import Any
+
+from localcloud.aws.autoscaling import launch_data
+
+
+def shown(group: Any) -> dict[str, Any]:
+    """As DescribeAutoScalingGroups shows it."""
+    template = group.ec2_launch_template
+    mixed = group.mixed_instances_policy
+    return {
+        "AutoScalingGroupName": group.name,
+        "AutoScalingGroupARN": group.arn,
+        "LaunchConfigurationName": group.launch_config.name if group.launch_config else None,
+        "LaunchTemplate": _specification(group) if template and not mixed else None,
+        "MixedInstancesPolicy": mixed or None,
+        "MinSize": group.min_size,
+        "MaxSize": group.max_size,
+        "DesiredCapacity": group.desired_capacity,
+        "DefaultCooldown": group.default_cooldown,
+        "AvailabilityZones": sorted(set(group.availability_zones)),
+        "LoadBalancerNames": group.load_balancer_names,
+        "TargetGroupARNs": group.target_group_arns,
+        "HealthCheckType": group.health_check_type,
+        "HealthCheckGracePeriod": group.health_check_grace_period,
+        "Instances": [_instance(state) for state in group.instance_states],
+        "CreatedTime": group.created_time,
+        "SuspendedProcesses": [
+            {"ProcessName": process["ProcessName"], "SuspensionReason": "User suspended"} for process in group.suspended_processes
+        ],
+        "PlacementGroup": group.placement_group,
+        "VPCZoneIdentifier": group.vpc_zone_identifier or "",
+        "EnabledMetrics": group.enabled_metrics,
+        "Status": getattr(group, "status", None),
+        "Tags": group.tags,
+        "TerminationPolicies": group.termination_policies,
+        "NewInstancesProtectedFromScaleIn": bool(group.new_instances_protected_from_scale_in),
+        "ServiceLinkedRoleARN": group.service_linked_role_arn,
+        "CapacityRebalance": group.capacity_rebalance or None,
+        "MaxInstanceLifetime": getattr(group, "max_instance_lifetime", None),
+        "DefaultInstanceWarmup": getattr(group, "default_instance_warmup", None),
+        "Context": getattr(group, "context", None),
+        "DesiredCapacityType": getattr(group, "desired_capacity_type", None),
+        "InstanceMaintenancePolicy": getattr(group, "instance_maintenance_policy", None),
+        "AvailabilityZoneDistribution": getattr(group, "zone_distribution", None)
+        or {"CapacityDistributionStrategy": "balanced-best-effort"},
+        "CapacityReservationSpecification": getattr(group, "capacity_reservation_specification", None)
+        or {"CapacityReservationPreference": "default"},
+        "WarmPoolConfiguration": _warm_pool(group.warm_pool),
+        "TrafficSources": traffic_sources(group),
+    }
+
+
+def traffic_sources(group: Any) -> list[dict[str, str]]:
+    balancers = [{"Identifier": name, "Type": "elb"} for name in group.load_balancer_names]
+    return balancers + [{"Identifier": arn, "Type": "elbv2"} for arn in group.target_group_arns]
+
+
+def _warm_pool(pool: Any) -> dict[str, Any] | None:
+    if pool is None:
+        return None
+    return {
+        "MaxGroupPreparedCapacity": pool.max_group_prepared_capacity,
+        "MinSize": pool.min_size,
+        "PoolState": pool.pool_state,
+        "InstanceReusePolicy": pool.instance_reuse_policy,
+    }
+
+
+def _specification(group: Any) -> dict[str, Any]:
+    template = group.ec2_launch_template
+    return {
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "Version": group.provided_launch_template_version,
+    }
+
+
+def template_of(state: Any) -> dict[str, str] | None:
+    """The version that the instance was launched with."""
+    version = getattr(state, "template_version", None)
+    if version is None:
+        return None
+    return {"LaunchTemplateId": version.template.id, "LaunchTemplateName": version.template.name, "Version": str(version.number)}
+
+
+def _instance(state: Any) -> dict[str, Any]:
+    configuration = state.auto_scaling_group.launch_config
+    return {
+        "InstanceId": state.instance_id,
+        "InstanceType": state.instance_type,
+        "ImageId": state.instance.image_id,
+        "AvailabilityZone": state.availability_zone,
+        "LifecycleState": state.lifecycle_state,
+        "HealthStatus": state.health_status,
+        "LaunchTemplate": template_of(state),
+        "LaunchConfigurationName": configuration.name if configuration else None,
+        "ProtectedFromScaleIn": bool(state.protected_from_scale_in),
+    }
+
+
+def instance_shown(state: Any) -> dict[str, Any]:
+    """As DescribeAutoScalingInstances shows it."""
+    return {
+        **_instance(state),
+        "AutoScalingGroupName": state.auto_scaling_group.name,
+        "HealthStatus": state.health_status.upper(),
+    }
+
+
+def current_version(group: Any) -> int:
+    version = launch_data.template_version(group)
+    return int(version.number) if version is not None else 0

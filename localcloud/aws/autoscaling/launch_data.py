@@ -1,0 +1,107 @@
+"""What a group launches: launch data as EC2 takes it, from the launch template, overrides or the launch configuration."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from localcloud.aws.autoscaling.spreading import Place
+from localcloud.aws.ec2 import launch
+
+
+def places(group: Any) -> list[Place]:
+    """The group's subnets as listed, or its zones."""
+    if group.vpc_zone_identifier:
+        subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
+        return [Place(subnet.availability_zone, subnet.id) for subnet in subnets]
+    return [Place(zone, None) for zone in group.availability_zones]
+
+
+def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
+    """The instance types of a mixed group, the preferred one first; one empty override for a plain group."""
+    mixed = group.mixed_instances_policy or {}
+    return mixed.get("LaunchTemplate", {}).get("Overrides") or ({},)
+
+
+def target(group: Any) -> int:
+    """How many instances make up the desired capacity."""
+    weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
+    return math.ceil((group.desired_capacity or 0) / max(weight, 1))
+
+
+def is_spot(group: Any, on_demand: int, spot: int) -> bool:
+    """Whether the next instance is a spot instance, given how many of both there are."""
+    mixed = group.mixed_instances_policy
+    if not mixed:
+        return False
+    distribution = mixed.get("InstancesDistribution") or {}
+    base = int(distribution.get("OnDemandBaseCapacity", 0) or 0)
+    percent = int(distribution.get("OnDemandPercentageAboveBaseCapacity", 100))
+    if on_demand < base:
+        return False
+    above = on_demand - base + spot + 1
+    return on_demand - base >= math.ceil(above * percent / 100)
+
+
+def template_version(group: Any) -> Any:
+    """The version of the launch template that new instances get; None for a launch configuration."""
+    template = group.ec2_launch_template
+    return template.get_version(group.launch_template_version) if template else None
+
+
+def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
+    """Launch data for one instance in one place."""
+    version = template_version(group)
+    if version is None:
+        data = _of_configuration(group.launch_config)
+    else:
+        specification = override.get("LaunchTemplateSpecification") or {
+            "LaunchTemplateId": version.template.id,
+            "Version": str(version.number),
+        }
+        data = launch.with_template(group.ec2_backend, {"LaunchTemplate": specification})
+    if override.get("InstanceType"):
+        data["InstanceType"] = override["InstanceType"]
+    if spot:
+        data["InstanceMarketOptions"] = {"MarketType": "spot"}
+    placement = dict(data.get("Placement") or {})
+    if group.placement_group:
+        placement["GroupName"] = group.placement_group
+    if place.subnet_id is None:
+        placement["AvailabilityZone"] = place.zone
+    else:
+        placement.pop("AvailabilityZone", None)
+        data = _in_subnet(data, place.subnet_id)
+    return {**data, "Placement": placement}
+
+
+def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
+    """The group's subnet goes to each interface, since EC2 takes no instance-level subnet beside interfaces."""
+    interfaces = data.get("NetworkInterfaces")
+    if not interfaces:
+        return {**data, "SubnetId": subnet_id}
+    return {**data, "NetworkInterfaces": [{**item, "SubnetId": subnet_id} for item in interfaces]}
+
+
+def _of_configuration(configuration: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "ImageId": configuration.image_id,
+        "InstanceType": configuration.instance_type,
+        "KeyName": configuration.key_name,
+        "UserData": str(configuration.user_data) if configuration.user_data else None,
+        "EbsOptimized": configuration.ebs_optimized,
+        "Monitoring": {"Enabled": bool(configuration.instance_monitoring_enabled)},
+        "MetadataOptions": configuration.metadata_options,
+        "BlockDeviceMappings": configuration.block_device_mapping_dict or [],
+    }
+    groups = [str(group) for group in configuration.security_groups]
+    if configuration.associate_public_ip_address:
+        data["NetworkInterfaces"] = [{"DeviceIndex": 0, "AssociatePublicIpAddress": True, "Groups": groups}]
+    else:
+        data["SecurityGroupIds"] = [group for group in groups if group.startswith("sg-")]
+        data["SecurityGroups"] = [group for group in groups if not group.startswith("sg-")]
+    profile = configuration.iam_instance_profile
+    if profile:
+        data["IamInstanceProfile"] = {"Arn" if str(profile).startswith("arn:") else "Name": profile}
+    if configuration.spot_price:
+        data["InstanceMarketOptions"] = {"MarketType": "spot"}
+    return {key: value for key, value in data.items() if value is not None}

@@ -1,0 +1,120 @@
+"""Instance refresh: a group's instances replaced by ones of its current launch template.
+
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
+All instances are replaced at once: what AWS does in batches with a minimum of healthy instances, happens here in one step.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from moto.moto_api._internal import mock_random
+
+from localcloud.aws import durations
+from localcloud.aws.autoscaling import activities, capacity, group_calls
+from localcloud.aws.autoscaling.errors import group_named
+from localcloud.aws.autoscaling.group_view import current_version
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.filters import page
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
+
+ACTIVE = ("Pending", "InProgress", "Cancelling")
+
+
+@dataclass
+class Refresh:
+    """One refresh of a group."""
+
+    group: str
+    preferences: dict[str, Any]
+    desired: dict[str, Any] | None
+    status: str = "Pending"
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended: datetime | None = None
+    id: str = field(default_factory=lambda: str(mock_random.uuid4()))
+
+    def shown(self) -> dict[str, Any]:
+        """As DescribeInstanceRefreshes shows it."""
+        return {
+            "InstanceRefreshId": self.id,
+            "AutoScalingGroupName": self.group,
+            "Status": self.status,
+            "StartTime": self.started,
+            "EndTime": self.ended,
+            "PercentageComplete": 100 if self.status == "Successful" else 0,
+            "InstancesToUpdate": 0,
+            "Preferences": self.preferences,
+            "DesiredConfiguration": self.desired,
+        }
+
+
+class Refreshes:
+    """Those of one account and region, oldest first."""
+
+    def __init__(self) -> None:
+        self.log: list[Refresh] = []
+
+
+def _active(backend: Any, group: str) -> Refresh | None:
+    return next((item for item in state_of(backend, Refreshes).log if item.group == group and item.status in ACTIVE), None)
+
+
+@operation("autoscaling", "StartInstanceRefresh")
+def start_instance_refresh(call: Call) -> dict[str, Any]:
+    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    if _active(call.backend, group.name) is not None:
+        raise AwsError(
+            "InstanceRefreshInProgress",
+            "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.",
+        )
+    desired, preferences = call.params.get("DesiredConfiguration"), call.params.get("Preferences", {})
+    if desired:
+        group_calls.update(group, desired)
+    refresh = Refresh(group.name, preferences, desired)
+    state_of(call.backend, Refreshes).log.append(refresh)
+    durations.schedule(refresh, "status", "Pending", "InProgress", "ec2-instance", then=partial(_replace, group, refresh))
+    return {"InstanceRefreshId": refresh.id}
+
+
+def _replace(group: Any, refresh: Refresh) -> None:
+    version = current_version(group)
+    for state in capacity.members(group):
+        used = getattr(state, "template_version", None)
+        is_current = used is not None and used.number == version
+        if not (is_current and refresh.preferences.get("SkipMatching")):
+            capacity.let_go(
+                group, state, f"At {activities.moment()} an instance was taken out of service in response to an instance refresh."
+            )
+    capacity.reconcile(group, "in response to an instance refresh")
+    durations.schedule(refresh, "status", "InProgress", "Successful", "ec2-instance", then=partial(_end, refresh))
+
+
+def _end(refresh: Refresh) -> None:
+    refresh.ended = datetime.now(UTC)
+
+
+@operation("autoscaling", "DescribeInstanceRefreshes")
+def describe_instance_refreshes(call: Call) -> dict[str, Any]:
+    group, ids = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
+    found = [
+        item
+        for item in reversed(state_of(call.backend, Refreshes).log)
+        if item.group == group.name and (not ids or item.id in ids)
+    ]
+    found, token = page(found, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
+    return {"InstanceRefreshes": [item.shown() for item in found], **token}
+
+
+@operation("autoscaling", "CancelInstanceRefresh")
+def cancel_instance_refresh(call: Call) -> dict[str, Any]:
+    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    refresh = _active(call.backend, group.name)
+    if refresh is None:
+        raise AwsError(
+            "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group."
+        )
+    durations.cancel(refresh)
+    refresh.status, refresh.ended = "Cancelled", datetime.now(UTC)
+    return {"InstanceRefreshId": refresh.id}

@@ -1,0 +1,81 @@
+"""Where a group's next instance goes and which one goes first: pure.
+
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance over zones)
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+TERMINATION_POLICIES = (
+    "AllocationStrategy",
+    "ClosestToNextInstanceHour",
+    "Default",
+    "NewestInstance",
+    "OldestInstance",
+    "OldestLaunchConfiguration",
+    "OldestLaunchTemplate",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A subnet of the group, or (without one) a zone."""
+
+    zone: str
+    subnet_id: str | None
+
+
+@dataclass(frozen=True)
+class Member:
+    """What the choice needs to know of an instance."""
+
+    id: str
+    zone: str
+    launched: datetime
+    template_version: int
+    protected: bool = False
+
+
+def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
+    """The places in the order in which to try them: the emptiest zone first, there the emptiest subnet, else as listed."""
+    in_zone, in_subnet = Counter(zones_in_use), Counter(subnets_in_use)
+    return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
+
+
+def to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
+    """Ids of the members to let go: one by one from the fullest zone, there by the policies; never a protected one."""
+    left = list(members)
+    chosen: list[str] = []
+    while len(chosen) < count:
+        free = [member for member in left if not member.protected]
+        if not free:
+            break
+        full = Counter(member.zone for member in left)
+        most = max(full[member.zone] for member in free)
+        candidates = [member for member in free if full[member.zone] == most]
+        member = min(candidates, key=_order(policies))
+        left.remove(member)
+        chosen.append(member.id)
+    return chosen
+
+
+def _order(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, ...]]:
+    def key(member: Member) -> tuple[float | str, ...]:
+        age = -member.launched.timestamp()
+        keys: list[float | str] = []
+        for policy in policies or ("Default",):
+            match policy:
+                case "NewestInstance":
+                    keys.append(age)
+                case "OldestInstance" | "ClosestToNextInstanceHour":
+                    keys.append(-age)
+                case "OldestLaunchTemplate" | "OldestLaunchConfiguration":
+                    keys.append(member.template_version)
+                case _:
+                    keys += [member.template_version, -age]
+        return (*keys, member.id)
+
+    return key

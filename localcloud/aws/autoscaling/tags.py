@@ -1,0 +1,80 @@
+"""Tags of groups; those with PropagateAtLaunch go to instances launched from then on.
+
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localcloud.aws.autoscaling import group_events
+from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.call import Call
+from localcloud.aws.ec2.filters import page
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+MAXIMUM_TAGS = 50
+_FILTERS = ("auto-scaling-group", "key", "value", "propagate-at-launch")
+
+
+def check_tags(tags: Iterable[Mapping[str, Any]]) -> None:
+    keys = [str(tag.get("Key") or "") for tag in tags]
+    for key in keys:
+        if not 1 <= len(key) <= 128:
+            raise invalid(f"A tag key must have between 1 and 128 characters, not {len(key)}")
+        if key.lower().startswith("aws:"):
+            raise invalid(f"Tag keys starting with 'aws:' are reserved for internal use: {key}")
+        if keys.count(key) > 1:
+            raise invalid(f"Duplicate keys are not allowed when specifying tags: {key}")
+    if len(keys) > MAXIMUM_TAGS:
+        raise AwsError("LimitExceeded", f"An Auto Scaling group can have at most {MAXIMUM_TAGS} tags")
+
+
+def _group(call: Call, tag: Mapping[str, Any]) -> Any:
+    if tag.get("ResourceType", "auto-scaling-group") != "auto-scaling-group":
+        raise invalid(f"Resource type '{tag['ResourceType']}' is not supported; use auto-scaling-group")
+    return group_named(call.backend, tag.get("ResourceId"))
+
+
+@operation("autoscaling", "CreateOrUpdateTags")
+def create_or_update_tags(call: Call) -> None:
+    tags = call.params.get("Tags", [])
+    changed: dict[str, Any] = {}
+    for tag in tags:
+        group = _group(call, tag)
+        changed[group.name] = group
+        others = [known for known in group.tags if known["Key"] != tag.get("Key")]
+        check_tags([*others, tag])
+    for tag in tags:
+        group = changed[tag["ResourceId"]]
+        text = {**tag, "Value": tag.get("Value") or ""}
+        others = [known for known in group.tags if known["Key"] != tag["Key"]]
+        group.tags = [*others, text]
+    for group in changed.values():
+        group_events.publish("changed", group)
+
+
+@operation("autoscaling", "DeleteTags")
+def delete_tags(call: Call) -> None:
+    for tag in call.params.get("Tags", []):
+        group = _group(call, tag)
+        group.tags = [known for known in group.tags if known["Key"] != tag.get("Key")]
+        group_events.publish("changed", group)
+
+
+@operation("autoscaling", "DescribeTags")
+def describe_tags(call: Call) -> dict[str, Any]:
+    tags = [tag for group in call.backend.autoscaling_groups.values() for tag in group.tags]
+    for asked in call.params.get("Filters", ()):
+        name, wanted = asked["Name"], asked.get("Values", [])
+        if name not in _FILTERS:
+            raise invalid(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
+        tags = [tag for tag in tags if _value(tag, name) in wanted]
+    tags, token = page(tags, {"MaxResults": call.params.get("MaxRecords", 100), "NextToken": call.params.get("NextToken")})
+    return {"Tags": tags, **token}
+
+
+def _value(tag: Mapping[str, Any], name: str) -> str:
+    if name == "propagate-at-launch":
+        return str(bool(tag.get("PropagateAtLaunch"))).lower()
+    return str(tag[{"auto-scaling-group": "ResourceId", "key": "Key", "value": "Value"}[name]])

@@ -1,0 +1,204 @@
+"""The operations on instances.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
+"""
+
+import json
+from typing import Any
+
+from moto.ec2.models.instances import Reservation
+
+from localcloud.aws import events
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import launch, tagging
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.instance_view import shown
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation, state_of
+
+_CAPACITY = ("InsufficientFreeAddressesInSubnet", "InsufficientInstanceCapacity", "ReservationCapacityExceeded")
+
+
+class ClientTokens:
+    """Client token -> what was asked and what came of it."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, tuple[str, Reservation]] = {}
+
+
+@operation("ec2", "RunInstances")
+def run_instances(call: Call) -> dict[str, Any]:
+    params, backend = call.params, call.backend
+    token = params.get("ClientToken")
+    tokens = state_of(backend, ClientTokens).requests
+    text = json.dumps(params, default=str, sort_keys=True)
+    if token in tokens:
+        if tokens[token][0] != text:
+            raise AwsError(
+                "IdempotentParameterMismatch",
+                f"The request uses the same client token '{token}' as a previous, but non-identical request.",
+            )
+        return _reservation_shown(tokens[token][1])
+    least, most = int(params.get("MinCount", 1)), int(params.get("MaxCount", 1))
+    if not 1 <= least <= most:
+        raise AwsError("InvalidParameterValue", f"The minimum count {least} must be between 1 and the maximum count {most}.")
+    data = launch.with_template(backend, params)
+    planned = _plan_most(backend, data, least, most)
+    end_dry_run(call)
+    reservation = launch.carry_out(backend, planned)
+    if token:
+        tokens[token] = text, reservation
+    for instance in reservation.instances:
+        publish("created", instance)
+    return _reservation_shown(reservation)
+
+
+def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> launch.Plan:
+    """As many as possible between the two."""
+    for count in range(most, least, -1):
+        try:
+            return launch.plan(backend, data, count)
+        except AwsError as error:
+            if error.code not in _CAPACITY:
+                raise
+    return launch.plan(backend, data, least)
+
+
+def publish(action: events.Action, instance: Any) -> None:
+    backend = instance.ec2_backend
+    details = {} if action == "gone" else shown(instance)
+    events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
+
+
+def _reservation_shown(reservation: Any) -> dict[str, Any]:
+    return {
+        "ReservationId": reservation.id,
+        "OwnerId": reservation.owner_id,
+        "Groups": [],
+        "Instances": [shown(instance) for instance in reservation.instances],
+    }
+
+
+def find(backend: Any, ids: list[str]) -> list[Any]:
+    """The instances with these ids, in their order."""
+    known = {instance.id: instance for reservation in backend.reservations.values() for instance in reservation.instances}
+    malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
+    if malformed:
+        raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')
+    unknown = [instance_id for instance_id in ids if instance_id not in known]
+    if unknown:
+        many = len(unknown) > 1
+        raise AwsError(
+            "InvalidInstanceID.NotFound",
+            f"The instance ID{'s' if many else ''} '{', '.join(unknown)}' do{'' if many else 'es'} not exist",
+        )
+    return [known[instance_id] for instance_id in ids]
+
+
+@operation("ec2", "DescribeInstances")
+def describe_instances(call: Call) -> dict[str, Any]:
+    backend, ids = call.backend, call.params.get("InstanceIds")
+    if ids and "MaxResults" in call.params:
+        raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+    every = [instance for reservation in backend.reservations.values() for instance in reservation.instances]
+    filters = call.params.get("Filters")
+    kept = keep(find(backend, ids) if ids else every, filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id))
+    end_dry_run(call)
+    wanted = {instance.id for instance in kept}
+    reservations = []
+    for reservation in backend.reservations.values():
+        instances = [shown(instance) for instance in reservation.instances if instance.id in wanted]
+        if instances:
+            reservations.append({**_reservation_shown_empty(reservation), "Instances": instances})
+    reservations, token = page(reservations, call.params)
+    return {"Reservations": reservations, **token}
+
+
+def _reservation_shown_empty(reservation: Any) -> dict[str, Any]:
+    return {"ReservationId": reservation.id, "OwnerId": reservation.owner_id, "Groups": []}
+
+
+def _profile_arn(instance: Any) -> str | None:
+    association = instance.ec2_backend.iam_instance_profile_associations.get(instance.id)
+    return association.iam_instance_profile.arn if association else None
+
+
+_FILTERS: dict[str, Any] = {
+    "affinity": lambda item: None,
+    "architecture": lambda item: item.architecture,
+    "availability-zone": lambda item: item.placement.zone,
+    "capacity-reservation-id": lambda item: getattr(item, "capacity_reservation_id", None),
+    "client-token": lambda item: item.client_token,
+    "dns-name": lambda item: item.public_dns_name if item.nics else None,
+    "group-id": lambda item: [group.id for group in item.security_groups],
+    "hypervisor": lambda item: item.hypervisor,
+    "iam-instance-profile.arn": _profile_arn,
+    "image-id": lambda item: item.image_id,
+    "instance-id": lambda item: item.id,
+    "instance-lifecycle": lambda item: item.lifecycle,
+    "instance-state-code": lambda item: item.state_code,
+    "instance-state-name": lambda item: item.state,
+    "instance-type": lambda item: item.instance_type,
+    "instance.group-id": lambda item: [group.id for nic in item.nics.values() for group in nic.group_set],
+    "instance.group-name": lambda item: [group.name for nic in item.nics.values() for group in nic.group_set],
+    "ip-address": lambda item: item.public_ip if item.nics else None,
+    "key-name": lambda item: item.key_name,
+    "network-interface.network-interface-id": lambda item: [nic.id for nic in item.nics.values()],
+    "network-interface.private-dns-name": lambda item: item.private_dns_name if item.nics else None,
+    "network-interface.subnet-id": lambda item: [nic.subnet.id for nic in item.nics.values()],
+    "network-interface.vpc-id": lambda item: [nic.subnet.vpc_id for nic in item.nics.values()],
+    "owner-id": lambda item: item.owner_id,
+    "placement-group-name": lambda item: item.placement.group_name or None,
+    "private-dns-name": lambda item: item.private_dns_name if item.nics else None,
+    "private-ip-address": lambda item: item.private_ip if item.nics else None,
+    "root-device-name": lambda item: item.root_device_name,
+    "root-device-type": lambda item: item.root_device_type,
+    "source-dest-check": lambda item: item.source_dest_check,
+    "spot-instance-request-id": lambda item: getattr(item, "spot_instance_request_id", None),
+    "state-reason-code": lambda item: item.state_reason.code or None,
+    "subnet-id": lambda item: item.subnet_id if item.nics else None,
+    "tenancy": lambda item: item.placement.tenancy,
+    "virtualization-type": lambda item: item.virtualization_type,
+    "vpc-id": lambda item: item.vpc_id if item.nics else None,
+}
+
+
+@operation("ec2", "TerminateInstances")
+def terminate_instances(call: Call) -> dict[str, Any]:
+    from localcloud.aws.autoscaling import capacity
+
+    ids = call.params.get("InstanceIds", [])
+    if not ids:
+        raise AwsError("InvalidParameterCombination", "No instances specified")
+    instances = find(call.backend, ids)
+    for instance in instances:
+        if instance.disable_api_termination:
+            raise AwsError(
+                "OperationNotPermitted",
+                f"The instance '{instance.id}' may not be terminated. "
+                "Modify its 'disableApiTermination' instance attribute and try again.",
+            )
+    end_dry_run(call)
+    changes = terminate(instances)
+    capacity.instances_gone(call.backend_of("autoscaling"), ids)
+    return {"TerminatingInstances": changes}
+
+
+def terminate(instances: list[Any]) -> list[dict[str, Any]]:
+    """Let instances go; what changed, as TerminateInstances shows it."""
+    changes = []
+    for instance in instances:
+        was_live = instance.state not in ("shutting-down", "terminated")
+        previous = instance.terminate()
+        if was_live:
+            publish("gone", instance)
+        current = instance.state if instance.state == "terminated" else "shutting-down"
+        changes.append(
+            {
+                "InstanceId": instance.id,
+                "PreviousState": {"Name": previous.name, "Code": previous.code},
+                "CurrentState": {"Name": current, "Code": {"terminated": 48}.get(current, 32)},
+            }
+        )
+    return changes

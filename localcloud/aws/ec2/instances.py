@@ -1,0 +1,161 @@
+"""Instances with everything that a launch said, from pending to terminated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moto.core.types import Base64EncodedString
+from moto.ec2.models.instances import Instance, InstanceState, StateReason
+from moto.ec2.utils import random_eni_attach_id, random_id
+
+from localcloud.aws import durations
+from localcloud.aws.ec2 import capacity_reservations, interfaces, launch_interfaces
+
+if TYPE_CHECKING:
+    from localcloud.aws.ec2.launch import Plan
+
+STATES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
+CARD_SLOTS = 100
+"""moto keeps an instance's interfaces by device index; ours are at card * CARD_SLOTS + device: the primary one is at 0."""
+
+
+class LaunchedInstance(Instance):
+    """moto's instance, with all interfaces, its place, its capacity, and states that take their time."""
+
+    def __init__(self, backend: Any, plan: Plan, index: int) -> None:
+        data, placement = plan.data, plan.data.get("Placement") or {}
+        self._plan: Plan | None = plan
+        super().__init__(
+            backend,
+            plan.image.id,
+            Base64EncodedString(str(data["UserData"])) if data.get("UserData") else None,
+            list(plan.interfaces[0].groups),
+            instance_type=plan.facts.name,
+            region_name=backend.region_name,
+            subnet_id=plan.interfaces[0].subnet.id,
+            key_name=data.get("KeyName"),
+            ebs_optimized=data.get("EbsOptimized", False),
+            monitoring_state="enabled" if (data.get("Monitoring") or {}).get("Enabled") else "disabled",
+            disable_api_termination=data.get("DisableApiTermination", False),
+            disable_api_stop=data.get("DisableApiStop", False),
+            instance_initiated_shutdown_behavior=data.get("InstanceInitiatedShutdownBehavior"),
+            hibernation_options=data.get("HibernationOptions"),
+            metadata_options=data.get("MetadataOptions") or {},
+            placement_hostid=placement.get("HostId"),
+            client_token=data.get("ClientToken"),
+            ami_launch_index=index,
+            lifecycle=None if plan.market == "on-demand" else plan.market,
+        )
+        self._plan = None
+        self.placement.group_name = plan.placement_group.name if plan.placement_group else ""
+        self.placement.tenancy = placement.get("Tenancy", "default")
+        self.placement_group_id = plan.placement_group.id if plan.placement_group else None
+        self.partition_number = placement.get("PartitionNumber")
+        self.market = plan.market
+        self.spot_instance_request_id = random_id("sir", 8) if plan.market == "spot" else None
+        self.capacity_reservation_id = plan.reservation.id if plan.reservation else None
+        self.capacity_reservation_specification = data.get("CapacityReservationSpecification")
+        self.cpu_options = {
+            "CoreCount": plan.facts.cores,
+            "ThreadsPerCore": plan.facts.threads_per_core,
+            **(data.get("CpuOptions") or {}),
+        }
+        self.private_dns_name_options = data.get("PrivateDnsNameOptions")
+        self.launch_template_version = data.get("_template")
+        self.hypervisor = plan.facts.hypervisor
+        if plan.placement_group:
+            plan.placement_group.members[self.id] = plan.zone
+        if plan.reservation:
+            plan.reservation.users.add(self.id)
+
+    def prep_nics(self, *_: Any, **__: Any) -> None:
+        assert self._plan is not None  # moto calls it while the instance is made
+        self.nics = {}
+        tags = self._plan.tags.get("network-interface", {})
+        for item in self._plan.interfaces:
+            interface = launch_interfaces.create(self.ec2_backend, item, tags, alone=len(self._plan.interfaces) == 1)
+            self._attach(interface, item.card, item.device)
+
+    def _attach(self, interface: Any, card: int, device: int) -> str:
+        self.nics[card * CARD_SLOTS + device] = interface
+        interface.instance, interface.status = self, "in-use"
+        interface.attachment_id = random_eni_attach_id()
+        interface.attach_time = self.launch_time
+        interface.network_card_index, interface.device_index = card, device
+        return str(interface.attachment_id)
+
+    def attach_eni(self, eni: Any, device_index: int) -> str:
+        return self._attach(eni, 0, int(device_index))
+
+    def detach_eni(self, eni: Any) -> None:
+        self.nics = {slot: interface for slot, interface in self.nics.items() if interface is not eni}
+        eni.instance = eni.attachment_id = eni.attach_time = eni.device_index = None
+        eni.status, eni.network_card_index = "available", 0
+
+    @property
+    def state_name(self) -> str:
+        return str(self._state.name)
+
+    @state_name.setter
+    def state_name(self, name: str) -> None:
+        self._state = InstanceState(name, STATES[name])
+
+    def start_running(self) -> None:
+        """Pending now, running when AWS would be done."""
+        durations.schedule(self, "state_name", "pending", "running", "ec2-instance")
+
+    @property
+    def is_live(self) -> bool:
+        return self.state_name not in ("shutting-down", "terminated")
+
+    @property
+    def private_ip_address(self) -> str | None:
+        return self.nics[0].private_ip_address if 0 in self.nics else None
+
+    private_ip = private_ip_address
+
+    @property
+    def public_ip_address(self) -> str | None:
+        return self.nics[0].public_ip if 0 in self.nics else None
+
+    public_ip = public_ip_address
+
+    @property
+    def private_dns_name(self) -> str:
+        return interfaces.private_dns_name(self.region_name, self.private_ip_address)
+
+    def terminate(self) -> InstanceState:
+        """Shutting down now, terminated when AWS would be done; then interfaces, volumes, addresses and capacity are free."""
+        previous = InstanceState(self._state.name, self._state.code)
+        if not self.is_live:
+            return previous
+        self._reason = "User initiated"
+        self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
+        durations.schedule(self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._let_go)
+        return previous
+
+    def _let_go(self) -> None:
+        backend = self.ec2_backend
+        for interface in list(self.nics.values()):
+            interface.public_ip = None
+            if interface.delete_on_termination:
+                interfaces.delete(backend, interface.id)
+            else:
+                self.detach_eni(interface)
+        for address in backend.addresses:
+            if address.instance is self or (address.eni is not None and address.eni.instance is self):
+                address.instance = address.eni = address.association_id = None
+        self.nics, self._subnet_id, self._private_ips = {}, None, set()
+        self.teardown_defaults()
+        capacity_reservations.release(backend, self.id)
+        _leave_placement_group(backend, self.id)
+        association = backend.iam_instance_profile_associations.get(self.id)
+        if association is not None:
+            backend.disassociate_iam_instance_profile(association.association_id)
+
+
+def _leave_placement_group(backend: Any, instance_id: str) -> None:
+    from localcloud.aws.ec2 import placement_groups
+
+    for group in placement_groups.all_groups(backend):
+        group.members.pop(instance_id, None)

@@ -1,0 +1,211 @@
+"""A launch: first everything is resolved and checked, then the instances are made.
+
+Launch data has the shape of a launch template's data, which is that of RunInstances' parameters: Auto Scaling and RunInstances
+launch through here alike. Refusals: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from moto.ec2.models.instances import Reservation
+from moto.ec2.utils import random_reservation_id
+
+from localcloud.aws import faults
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, launch_interfaces, launch_volumes, tagging
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation
+from localcloud.aws.ec2.instance_types import TypeFacts
+from localcloud.aws.ec2.instances import LaunchedInstance
+from localcloud.aws.ec2.launch_interfaces import InterfacePlan
+from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, plain, version_named_by
+from localcloud.aws.ec2.launch_volumes import VolumePlan
+from localcloud.aws.ec2.placement_groups import PlacementGroup
+from localcloud.aws.ec2.refusals import invalid_value, missing
+from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.errors import AwsError
+
+DEFAULT_TYPE = "m1.small"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A launch that AWS accepts."""
+
+    data: Mapping[str, Any]
+    count: int
+    facts: TypeFacts
+    image: Any
+    zone: str
+    interfaces: Sequence[InterfacePlan]
+    volumes: Sequence[VolumePlan]
+    profile: Any
+    placement_group: PlacementGroup | None
+    market: str
+    reservation: CapacityReservation | None
+    tags: Mapping[str, dict[str, str]]
+
+
+def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Launch data over that of the launch template it names; what is given replaces the template's, tags are added."""
+    specification = data.get("LaunchTemplate")
+    if not specification:
+        return dict(data)
+    version = version_named_by(backend, specification)
+    own = {key: value for key, value in data.items() if key != "LaunchTemplate"}
+    merged = {**plain(version.data), **own}
+    merged["TagSpecifications"] = _merged_tags(version.data.get("TagSpecifications", ()), own.get("TagSpecifications", ()))
+    merged["_template"] = version
+    return merged
+
+
+def _merged_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    tags: dict[str, dict[str, str]] = {}
+    for specification in (*first, *second):
+        kind = tags.setdefault(specification["ResourceType"], {})
+        kind.update({tag["Key"]: tag.get("Value", "") for tag in specification.get("Tags", ())})
+    return [
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in of_kind.items()]}
+        for kind, of_kind in tags.items()
+        if kind in TAGGABLE
+    ]
+
+
+def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
+    """Resolve and check everything; nothing is made."""
+    if not data.get("ImageId"):
+        raise missing("ImageId")
+    image = image_calls.launchable(backend, data["ImageId"])
+    facts = _type_facts(backend, data.get("InstanceType") or DEFAULT_TYPE, image)
+    _check_options(backend, data)
+    subnet = _subnet(backend, data, facts.name)
+    zone = subnet.availability_zone
+    asked_zone = (data.get("Placement") or {}).get("AvailabilityZone")
+    if asked_zone and asked_zone != zone:
+        raise AwsError(
+            "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {asked_zone}."
+        )
+    launch_capacity.refuse_where_not_offered(backend.region_name, facts.name, zone)
+    market = launch_capacity.market(data, facts)
+    group = launch_capacity.placement_group(backend, data, facts, zone, count)
+    return Plan(
+        data=data,
+        count=count,
+        facts=facts,
+        image=image,
+        zone=zone,
+        interfaces=launch_interfaces.plan(backend, data, subnet, facts, count),
+        volumes=launch_volumes.plan(backend, data, image),
+        profile=_profile(backend, data.get("IamInstanceProfile") or {}),
+        placement_group=group,
+        market=market,
+        reservation=launch_capacity.reservation(backend, data, facts, zone, group, market, count),
+        tags=tagging.asked_for(data.get("TagSpecifications"), *TAGGABLE),
+    )
+
+
+def _type_facts(backend: Any, name: str, image: Any) -> TypeFacts:
+    facts = instance_types.facts(name)
+    if facts is None or not instance_types.exists_in(backend.region_name, name):
+        raise AwsError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
+    if image.architecture not in facts.architectures:
+        raise AwsError(
+            "InvalidParameterValue",
+            f"The architecture '{','.join(sorted(facts.architectures))}' of the specified instance type does not match "
+            f"the architecture '{image.architecture}' of the specified AMI. Specify an instance type and an AMI that have "
+            "matching architectures, and try again.",
+        )
+    return facts
+
+
+def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
+    key = data.get("KeyName")
+    if key and key not in backend.key_pairs:
+        raise AwsError("InvalidKeyPair.NotFound", f"The key pair '{key}' does not exist")
+    if data.get("UserData"):
+        check_user_data(str(data["UserData"]))
+    shutdown = data.get("InstanceInitiatedShutdownBehavior")
+    if shutdown not in (None, "stop", "terminate"):
+        raise invalid_value(shutdown, "instanceInitiatedShutdownBehavior", "It must be stop or terminate.")
+    metadata = data.get("MetadataOptions") or {}
+    if metadata.get("HttpTokens") not in (None, "optional", "required"):
+        raise invalid_value(metadata["HttpTokens"], "httpTokens", "It must be optional or required.")
+    if not 1 <= int(metadata.get("HttpPutResponseHopLimit", 1)) <= 64:
+        raise invalid_value(metadata["HttpPutResponseHopLimit"], "httpPutResponseHopLimit", "It must be between 1 and 64.")
+
+
+def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
+    """The subnet of the primary interface: the given one, or the default VPC's in a zone that offers the type."""
+    specifications = data.get("NetworkInterfaces") or ()
+    if specifications and data.get("SubnetId"):
+        raise AwsError(
+            "InvalidParameterCombination",
+            "Network interfaces and an instance-level subnet ID may not be specified on the same request",
+        )
+    for item in specifications:
+        if item.get("NetworkInterfaceId"):
+            return backend.get_network_interface(item["NetworkInterfaceId"]).subnet
+    given = next((item["SubnetId"] for item in specifications if item.get("SubnetId")), data.get("SubnetId"))
+    if given:
+        return backend.get_subnet(given)
+    vpc = backend.get_default_vpc()
+    if vpc is None:
+        raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
+    asked = (data.get("Placement") or {}).get("AvailabilityZone")
+    wanted = zone_named(backend, asked).name if asked else None
+    defaults = backend.get_default_subnets()
+    offered = instance_types.offered_zones(backend.region_name).get(name, ())
+    for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
+        if wanted in (None, zone):
+            return defaults[zone]
+    raise AwsError("MissingInput", f"No subnets found for the default VPC '{vpc.id}'. Please specify a subnet.")
+
+
+def _profile(backend: Any, asked: Mapping[str, str]) -> Any:
+    """IAM's record of the instance profile."""
+    if not asked:
+        return None
+    parameter = "arn" if asked.get("Arn") else "name"
+    value = asked.get("Arn") or asked.get("Name")
+    for profile in backend_of("iam", backend.account_id, backend.region_name).instance_profiles.values():
+        if value in (profile.arn if parameter == "arn" else profile.name,):
+            if not profile.roles:
+                raise invalid_value(
+                    value, f"iamInstanceProfile.{parameter}", f'IAM Instance Profile "{profile.arn}" has no associated IAM Roles'
+                )
+            return profile
+    raise invalid_value(value, f"iamInstanceProfile.{parameter}", f"Invalid IAM Instance Profile {parameter}")
+
+
+def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
+    """Make the instances; `more_tags` are tags that AWS itself gives to them."""
+    template = planned.data.get("_template")
+    own_tags = dict(more_tags or {})
+    if template is not None:
+        own_tags |= {"aws:ec2launchtemplate:id": template.template.id, "aws:ec2launchtemplate:version": str(template.number)}
+    reservation = Reservation(random_reservation_id(), backend.account_id)
+    backend.reservations[reservation.id] = reservation
+    for index in range(planned.count):
+        instance = cast(Any, LaunchedInstance)(backend, planned, index)
+        reservation.instances.append(instance)
+        instance.add_tags({**planned.tags.get("instance", {}), **own_tags})
+        for volume in planned.volumes:
+            launch_volumes.create(backend, instance, volume, planned.tags.get("volume", {}))
+        if planned.profile is not None:
+            backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=planned.profile.arn)
+        instance.start_running()
+    return reservation
+
+
+def launch(
+    backend: Any, data: Mapping[str, Any], count: int, more_tags: Mapping[str, str] | None = None
+) -> list[LaunchedInstance]:
+    """Launch for a service that launches on its own behalf: as RunInstances would, faults meant for it included."""
+    own = {key: value for key, value in data.items() if not key.startswith("_")}
+    faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
+    return cast(list[LaunchedInstance], carry_out(backend, plan(backend, data, count), more_tags).instances)
+
+
+def _as_call(backend: Any, params: dict[str, Any]) -> Call:
+    nothing = cast(Any, None)
+    return Call("ec2", "RunInstances", backend.region_name, backend.account_id, "", params, nothing, nothing, nothing, nothing)

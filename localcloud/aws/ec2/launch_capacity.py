@@ -1,0 +1,121 @@
+"""Where a launch's instances come from: on demand, spot, a reservation or a capacity block; and where they are put.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-launch.html
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.aws.ec2 import placement_groups
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, all_reservations, find
+from localcloud.aws.ec2.instance_types import TypeFacts, offered_zones
+from localcloud.aws.ec2.placement_groups import PlacementGroup
+from localcloud.aws.ec2.refusals import invalid_value
+from localcloud.aws.errors import AwsError
+
+MARKETS = ("spot", "capacity-block")
+
+
+def market(data: Mapping[str, Any], facts: TypeFacts) -> str:
+    """`on-demand`, `spot` or `capacity-block`."""
+    options = data.get("InstanceMarketOptions") or {}
+    kind: str = options.get("MarketType", "on-demand")
+    if kind != "on-demand" and kind not in MARKETS:
+        raise invalid_value(kind, "marketType", f"It must be one of {', '.join(MARKETS)}.")
+    if facts.usage_classes and kind not in facts.usage_classes:
+        raise AwsError("Unsupported", f"The instance type {facts.name} cannot be launched as {kind}.")
+    if kind == "capacity-block" and "SpotOptions" in options:
+        raise AwsError("InvalidParameterCombination", "Spot options cannot be specified with the market type capacity-block.")
+    return kind
+
+
+def placement_group(backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, count: int) -> PlacementGroup | None:
+    placement = data.get("Placement") or {}
+    if not placement.get("GroupName") and not placement.get("GroupId"):
+        return None
+    group = placement_groups.find(backend, name=placement.get("GroupName"), group_id=placement.get("GroupId"))
+    if group.strategy not in facts.placement_strategies:
+        raise AwsError(
+            "InvalidParameterCombination",
+            f"Placement groups with the strategy {group.strategy} may not be used with instances of type '{facts.name}'.",
+        )
+    group.refuse_zone(zone, count)
+    return group
+
+
+def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
+    zones = offered_zones(region)
+    if zones and zone not in zones.get(name, ()):
+        choice = ", ".join(zones.get(name, ()))
+        raise AwsError(
+            "Unsupported",
+            f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone}). "
+            f"Please retry your request by not specifying an Availability Zone or choosing {choice}.",
+        )
+
+
+def reservation(
+    backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
+) -> CapacityReservation | None:
+    """The reservation that the instances will run in, if any; refuses a launch whose reservation cannot hold them."""
+    specification = data.get("CapacityReservationSpecification") or {}
+    target = specification.get("CapacityReservationTarget") or {}
+    preference = specification.get("CapacityReservationPreference")
+    if kind == "spot":
+        if target:
+            raise AwsError("InvalidParameterCombination", "A capacity reservation cannot be targeted by a Spot request.")
+        return None
+    if target and preference not in (None, "capacity-reservations-only"):
+        raise AwsError(
+            "InvalidParameterCombination",
+            "A capacity reservation preference and a target may not be specified on the same request.",
+        )
+    targets = _targets(backend, target)
+    if kind == "capacity-block" and not target.get("CapacityReservationId"):
+        raise AwsError("InvalidParameterCombination", "A Capacity Block must be targeted by its capacity reservation id.")
+    if target:
+        _refuse_wrong_kind(targets, kind)
+        return _with_room(targets, facts.name, zone, group, count)
+    if preference == "none":
+        return None
+    open_ones = [item for item in all_reservations(backend) if item.match == "open" and item.kind == "default"]
+    try:
+        return _with_room(open_ones, facts.name, zone, group, count)
+    except AwsError:
+        if preference == "capacity-reservations-only":
+            raise
+        return None
+
+
+def _targets(backend: Any, target: Mapping[str, Any]) -> list[CapacityReservation]:
+    if "CapacityReservationId" in target:
+        return [find(backend, target["CapacityReservationId"])]
+    group = target.get("CapacityReservationResourceGroupArn")
+    return [item for item in all_reservations(backend) if group is not None and item.resource_group_arn == group]
+
+
+def _refuse_wrong_kind(targets: list[CapacityReservation], kind: str) -> None:
+    wanted = "capacity-block" if kind == "capacity-block" else "default"
+    wrong = [item for item in targets if item.kind != wanted]
+    if wrong and kind == "capacity-block":
+        raise AwsError("InvalidParameterCombination", f"The capacity reservation '{wrong[0].id}' is not a Capacity Block.")
+    if wrong:
+        raise AwsError(
+            "InvalidParameterCombination",
+            f"The capacity reservation '{wrong[0].id}' is a Capacity Block: the market type capacity-block must be specified.",
+        )
+
+
+def _with_room(
+    candidates: list[CapacityReservation], name: str, zone: str, group: PlacementGroup | None, count: int
+) -> CapacityReservation:
+    arn = group.arn if group else None
+    for item in candidates:
+        fits = item.instance_type == name and item.zone == zone and item.placement_group_arn in (None, arn)
+        if fits and item.available >= count:
+            return item
+    raise AwsError(
+        "ReservationCapacityExceeded",
+        "The requested reservation does not have sufficient compatible and available capacity for this request.",
+    )
