@@ -89,7 +89,7 @@ def update_addon(call: Call) -> Record:
     cluster, params = usable_cluster_of(call), call.params
     addon = addon_of(call, cluster)
     record, offered = addon.record, addon_catalogue.find(addon.record["addonName"])
-    version: str = params.get("addonVersion", record["addonVersion"])
+    version = str(params.get("addonVersion") or record["addonVersion"])
     _check(cluster, offered, version, params, is_update=True)
     refuse_while_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
     if record["status"] not in ("ACTIVE", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED"):

@@ -89,7 +89,7 @@ def encryption(call: Call, wanted: list[Record]) -> list[Record]:
         key = _key(call, arn)
         if key is None or not arn.startswith("arn:"):
             raise invalid_parameter(f"KMS key {arn} is invalid or does not exist in region {call.region}")
-        if key.key_spec != "SYMMETRIC_DEFAULT" or key.key_usage != "ENCRYPT_DECRYPT":
+        if key.key_spec != "SYMMETRIC_DEFAULT" or key.key_usage not in (None, "ENCRYPT_DECRYPT"):
             raise invalid_parameter(f"KMS key {arn} must be a symmetric encryption key")
         if key.key_state != "Enabled":
             raise invalid_parameter(f"KMS key {arn} is not enabled")

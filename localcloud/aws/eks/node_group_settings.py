@@ -52,7 +52,7 @@ def update_config(wanted: Record, current: Record) -> Record:
     strategy = wanted.get("updateStrategy", current["updateStrategy"])
     if strategy not in UPDATE_STRATEGIES:
         raise invalid_parameter(f"Invalid update strategy: {strategy}. Valid values are: {', '.join(UPDATE_STRATEGIES)}")
-    limits = {name: wanted[name] for name in ("maxUnavailable", "maxUnavailablePercentage") if name in wanted}
+    limits: Record = {name: wanted[name] for name in ("maxUnavailable", "maxUnavailablePercentage") if name in wanted}
     if not limits:
         limits = {name: value for name, value in current.items() if name != "updateStrategy"}
     return {**limits, "updateStrategy": strategy}

@@ -15,7 +15,7 @@ from localcloud.aws.patching import operation
 def start(
     updates: dict[str, Record], update_type: str, params: dict[str, Any], duration: str, then: Callable[[Record], None]
 ) -> Record:
-    """A new update, in progress. When its time has come it is Successful and `then` does what it was for; it may make it Failed."""
+    """A new update, in progress. When its time has come it is Successful and `then` does what it was for, or makes it Failed."""
     update: Record = {
         "id": str(uuid.uuid4()),
         "type": update_type,

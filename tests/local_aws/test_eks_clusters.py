@@ -1,0 +1,300 @@
+"""EKS clusters: what they show, what they make, how they change and go."""
+
+import base64
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from cryptography import x509
+
+from localcloud.aws import durations, events
+from localcloud.aws.account import ACCOUNT, USER_ARN
+from localcloud.aws.eks import clusters
+from tests.local_aws.clients import REGION, Client, LocalAws
+from tests.local_aws.eks_world import World
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return World(aws)
+
+
+def update(world: World, **change: Any) -> dict[str, Any]:
+    """Change the cluster and return the update, done."""
+    identifier = world.eks.update_cluster_config(name="demo", **change)["update"]["id"]
+    done: dict[str, Any] = world.eks.describe_update(name="demo", updateId=identifier)["update"]
+    return done
+
+
+def test_a_cluster_is_creating_at_first_and_then_active_with_an_endpoint(world: World) -> None:
+    created = world.eks.create_cluster(**world.cluster_request())["cluster"]
+    assert (created["status"], created.get("endpoint"), created["certificateAuthority"]) == ("CREATING", None, {})
+    active = world.describe()
+    assert active["status"] == "ACTIVE"
+    assert active["endpoint"].endswith(f".{REGION}.eks.amazonaws.com")
+
+
+def test_a_cluster_without_wishes_is_what_eks_makes_of_it(world: World) -> None:
+    cluster = world.cluster(accessConfig=None)
+    assert cluster["version"] == "1.35"
+    assert cluster["accessConfig"] == {"bootstrapClusterCreatorAdminPermissions": True, "authenticationMode": "CONFIG_MAP"}
+    assert cluster["upgradePolicy"] == {"supportType": "EXTENDED"}
+    assert cluster["deletionProtection"] is False
+    assert "computeConfig" not in cluster
+    assert cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "172.20.0.0/16"
+    assert [setup["enabled"] for setup in cluster["logging"]["clusterLogging"]] == [False]
+    assert cluster["resourcesVpcConfig"]["vpcId"] == world.vpc
+    assert cluster["resourcesVpcConfig"]["publicAccessCidrs"] == ["0.0.0.0/0"]
+
+
+def test_a_vpc_outside_of_10_gets_services_in_10_100(world: World) -> None:
+    vpc = world.other_vpc("192.168.0.0/16")
+    subnets = [world.subnet(0, zone, vpc, f"192.168.{index}.0/24") for index, zone in enumerate("ab")]
+    assert world.cluster(vpc={"subnetIds": subnets})["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
+
+
+def test_a_cluster_keeps_what_it_was_told(world: World) -> None:
+    key = world.key()
+    cluster = world.cluster(
+        version="1.34",
+        vpc={"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.0/24"]},
+        kubernetesNetworkConfig={"serviceIpv4Cidr": "172.16.0.0/20"},
+        logging={"clusterLogging": [{"types": ["api", "audit"], "enabled": True}]},
+        encryptionConfig=[{"resources": ["secrets"], "provider": {"keyArn": key}}],
+        upgradePolicy={"supportType": "STANDARD"},
+        deletionProtection=True,
+        tags={"cost-center": "research"},
+    )
+    assert cluster["version"] == "1.34"
+    assert cluster["resourcesVpcConfig"]["publicAccessCidrs"] == ["203.0.113.0/24"]
+    assert cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "172.16.0.0/20"
+    assert cluster["logging"]["clusterLogging"][0] == {"types": ["api", "audit"], "enabled": True}
+    assert cluster["encryptionConfig"][0]["provider"]["keyArn"] == key
+    assert cluster["upgradePolicy"] == {"supportType": "STANDARD"}
+    assert cluster["deletionProtection"] is True
+    assert cluster["tags"] == {"cost-center": "research"}
+
+
+def test_every_cluster_has_an_endpoint_an_issuer_and_a_certificate_of_its_own(world: World) -> None:
+    first, second = world.cluster("first"), world.cluster("second")
+    assert first["endpoint"] != second["endpoint"]
+    assert first["identity"]["oidc"]["issuer"] != second["identity"]["oidc"]["issuer"]
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(first["certificateAuthority"]["data"]))
+    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+def test_a_realizer_gives_a_cluster_its_endpoint_and_certificate(world: World) -> None:
+    seen: list[events.Event] = []
+    unregister = events.register(seen.append)
+    try:
+        world.eks.create_cluster(**world.cluster_request())
+        clusters.set_endpoint(ACCOUNT, REGION, "demo", "https://127.0.0.1:6443", "Q0E=")
+        cluster = world.describe()
+        world.eks.delete_cluster(name="demo")
+        world.eks.list_clusters()
+    finally:
+        unregister()
+    assert (cluster["endpoint"], cluster["certificateAuthority"]["data"]) == ("https://127.0.0.1:6443", "Q0E=")
+    actions = [event.action for event in seen if (event.kind, event.name) == ("cluster", "demo")]
+    assert (actions[0], actions[-1]) == ("created", "gone")
+
+
+def test_the_cluster_security_group_joins_its_members_and_lets_them_out(world: World) -> None:
+    group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    group = world.ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
+    assert group["GroupName"].startswith("eks-cluster-sg-demo-")
+    assert {"Key": "aws:eks:cluster-name", "Value": "demo"} in group["Tags"]
+    rules = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group_id]}])["SecurityGroupRules"]
+    found = {(rule["IsEgress"], rule.get("CidrIpv4"), rule.get("ReferencedGroupInfo", {}).get("GroupId")) for rule in rules}
+    assert found == {(False, None, group_id), (True, None, group_id), (True, "0.0.0.0/0", None)}
+    assert {rule["IpProtocol"] for rule in rules} == {"-1"}
+
+
+def test_the_control_plane_has_an_interface_in_each_zone_with_its_security_groups(world: World) -> None:
+    extra = world.security_group()
+    vpc = world.cluster(vpc={"securityGroupIds": [extra]})["resourcesVpcConfig"]
+    interfaces = world.ec2.describe_network_interfaces(Filters=[{"Name": "description", "Values": ["Amazon EKS demo"]}])
+    found = interfaces["NetworkInterfaces"]
+    assert {interface["SubnetId"] for interface in found} == set(world.subnets)
+    groups = {group["GroupId"] for interface in found for group in interface["Groups"]}
+    assert groups == {vpc["clusterSecurityGroupId"], extra}
+
+
+def test_a_deleted_cluster_takes_security_group_and_interfaces_with_it(world: World) -> None:
+    group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    assert world.eks.delete_cluster(name="demo")["cluster"]["status"] == "DELETING"
+    assert world.eks.list_clusters()["clusters"] == []
+    assert world.ec2.describe_network_interfaces()["NetworkInterfaces"] == []
+    assert group_id not in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
+
+
+def test_a_cluster_security_group_that_another_group_names_is_left_behind(world: World) -> None:
+    """As EKS does: it cannot delete it."""
+    group_id, other = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"], world.security_group()
+    world.ec2.authorize_security_group_ingress(
+        GroupId=other, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}]
+    )
+    world.eks.delete_cluster(name="demo")
+    assert world.eks.list_clusters()["clusters"] == []
+    assert group_id in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
+
+
+def test_the_creator_is_admin_of_a_new_cluster_if_that_is_wanted(world: World) -> None:
+    world.cluster("wanted")
+    world.cluster("unwanted", accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False})
+    assert world.eks.list_access_entries(clusterName="wanted")["accessEntries"] == [USER_ARN]
+    policies = world.eks.list_associated_access_policies(clusterName="wanted", principalArn=USER_ARN)["associatedAccessPolicies"]
+    assert [policy["policyArn"].rsplit("/", 1)[-1] for policy in policies] == ["AmazonEKSClusterAdminPolicy"]
+    assert world.eks.list_access_entries(clusterName="unwanted")["accessEntries"] == []
+
+
+def test_creating_again_with_the_same_token_is_the_same_cluster(world: World) -> None:
+    request = world.cluster_request(clientRequestToken="once")
+    first = world.eks.create_cluster(**request)["cluster"]
+    assert world.eks.create_cluster(**request)["cluster"]["arn"] == first["arn"]
+
+
+# --- changes
+
+
+@pytest.mark.parametrize(
+    ("change", "update_type", "member", "expected"),
+    [
+        (
+            {"logging": {"clusterLogging": [{"types": ["audit"], "enabled": True}]}},
+            "LoggingUpdate",
+            "logging",
+            {
+                "clusterLogging": [
+                    {"types": ["audit"], "enabled": True},
+                    {"types": ["api", "authenticator", "controllerManager", "scheduler"], "enabled": False},
+                ]
+            },
+        ),
+        ({"upgradePolicy": {"supportType": "STANDARD"}}, "UpgradePolicyUpdate", "upgradePolicy", {"supportType": "STANDARD"}),
+        ({"deletionProtection": True}, "DeletionProtectionUpdate", "deletionProtection", True),
+    ],
+    ids=["logging", "upgrade policy", "deletion protection"],
+)
+def test_a_change_is_an_update_that_takes_effect(
+    world: World, change: dict[str, Any], update_type: str, member: str, expected: Any
+) -> None:
+    world.cluster()
+    done = update(world, **change)
+    assert (done["type"], done["status"]) == (update_type, "Successful")
+    assert world.describe()[member] == expected
+
+
+def test_the_endpoint_can_be_made_private_and_public_again(world: World) -> None:
+    world.cluster()
+    assert update(world, resourcesVpcConfig={"endpointPublicAccess": False})["type"] == "EndpointAccessUpdate"
+    vpc = world.describe()["resourcesVpcConfig"]
+    assert (vpc["endpointPublicAccess"], vpc["publicAccessCidrs"]) == (False, [])
+    update(world, resourcesVpcConfig={"endpointPublicAccess": True, "publicAccessCidrs": ["198.51.100.7/32"]})
+    assert world.describe()["resourcesVpcConfig"]["publicAccessCidrs"] == ["198.51.100.7/32"]
+
+
+def test_other_subnets_move_the_interfaces(world: World) -> None:
+    world.cluster()
+    assert update(world, resourcesVpcConfig={"subnetIds": world.subnets[:2]})["type"] == "VpcConfigUpdate"
+    interfaces = world.ec2.describe_network_interfaces()["NetworkInterfaces"]
+    assert {interface["SubnetId"] for interface in interfaces} == set(world.subnets[:2])
+
+
+def test_access_entries_can_be_turned_on_and_admit_the_creator(world: World) -> None:
+    world.cluster(accessConfig={"authenticationMode": "CONFIG_MAP"})
+    update(world, accessConfig={"authenticationMode": "API_AND_CONFIG_MAP"})
+    assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [USER_ARN]
+    update(world, accessConfig={"authenticationMode": "API"})
+    assert world.describe()["accessConfig"]["authenticationMode"] == "API"
+
+
+def test_secrets_can_be_encrypted_later(world: World) -> None:
+    world.cluster()
+    config = [{"resources": ["secrets"], "provider": {"keyArn": world.key()}}]
+    started = world.eks.associate_encryption_config(clusterName="demo", encryptionConfig=config)["update"]
+    assert world.eks.describe_update(name="demo", updateId=started["id"])["update"]["status"] == "Successful"
+    assert world.describe()["encryptionConfig"] == config
+
+
+def test_a_version_goes_up_one_minor_at_a_time(world: World) -> None:
+    before = world.cluster(version="1.33")["platformVersion"]
+    for version in ("1.34", "1.35"):
+        started = world.eks.update_cluster_version(name="demo", version=version)["update"]
+        assert (started["type"], started["status"]) == ("VersionUpdate", "InProgress")
+        assert world.describe()["version"] == version
+    assert world.describe()["platformVersion"] != before
+    assert len(world.eks.list_updates(name="demo")["updateIds"]) == 2
+
+
+def test_while_an_update_runs_the_cluster_is_updating_and_takes_no_other(world: World) -> None:
+    world.cluster()
+    durations.set_factor(1)
+    started = world.eks.update_cluster_config(name="demo", deletionProtection=True)["update"]
+    assert world.describe()["status"] == "UPDATING"
+    with pytest.raises(ClientError) as refused:
+        world.eks.update_cluster_version(name="demo", version="1.36")
+    assert refused.value.response["Error"]["Code"] == "ResourceInUseException"
+    assert started["id"] in str(refused.value)
+
+
+def test_deletion_protection_is_enforced_until_it_is_lifted(world: World) -> None:
+    world.cluster(deletionProtection=True)
+    with pytest.raises(ClientError, match="InvalidRequestException"):
+        world.eks.delete_cluster(name="demo")
+    update(world, deletionProtection=False)
+    world.eks.delete_cluster(name="demo")
+    assert world.eks.list_clusters()["clusters"] == []
+
+
+# --- versions
+
+
+def test_offered_versions_come_with_their_support(world: World) -> None:
+    found = {item["clusterVersion"]: item for item in world.eks.describe_cluster_versions()["clusterVersions"]}
+    assert list(found) == ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]
+    assert [name for name, item in found.items() if item["defaultVersion"]] == ["1.35"]
+    assert found["1.35"]["versionStatus"] == "STANDARD_SUPPORT"
+    assert found["1.33"]["versionStatus"] == "EXTENDED_SUPPORT"
+    assert found["1.34"]["endOfStandardSupportDate"].date().isoformat() == "2026-12-02"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"defaultOnly": True}, ["1.35"]),
+        ({"includeAll": True}, ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30"]),
+        ({"clusterVersions": ["1.30", "1.34"]}, ["1.34", "1.30"]),
+        ({"versionStatus": "UNSUPPORTED"}, ["1.30"]),
+        ({"status": "extended-support"}, ["1.33", "1.32", "1.31"]),
+    ],
+    ids=str,
+)
+def test_versions_can_be_asked_for(world: World, asked: dict[str, Any], expected: list[str]) -> None:
+    assert [item["clusterVersion"] for item in world.eks.describe_cluster_versions(**asked)["clusterVersions"]] == expected
+
+
+# --- tags, lists, the server
+
+
+def test_a_list_comes_in_pages(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.cluster(name)
+    pages = world.eks.get_paginator("list_clusters").paginate(PaginationConfig={"PageSize": 2})
+    assert [page["clusters"] for page in pages] == [["a", "b"], ["c"]]
+
+
+def test_a_server_makes_changes_and_deletes_a_cluster_too(server: LocalAws) -> None:
+    world = World(lambda service: server.client(service))
+    arn = world.cluster()["arn"]
+    world.eks.tag_resource(resourceArn=arn, tags={"team": "mpi"})
+    assert world.eks.list_tags_for_resource(resourceArn=arn)["tags"] == {"team": "mpi"}
+    world.eks.create_access_entry(clusterName="demo", principalArn=world.admin_role)
+    assert world.eks.describe_access_entry(clusterName="demo", principalArn=world.admin_role)["accessEntry"]["type"] == "STANDARD"
+    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+    named = {"clusterName": "demo", "principalArn": world.admin_role}
+    world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "cluster"})
+    world.eks.disassociate_access_policy(**named, policyArn=policy)
+    assert update(world, deletionProtection=True)["status"] == "Successful"
+    with pytest.raises(ClientError, match="deletion protection"):
+        world.eks.delete_cluster(name="demo")
