@@ -1,0 +1,127 @@
+"""What a stack will be, on one screen."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from infra.facts import Facts
+from infra.instances import InstanceType, efa_layout
+from infra.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
+from infra.settings import Pool, Settings, SystemPool
+
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pool. None: not known without asking AWS."""
+
+    name: str
+    instance_type: str
+    gpus: int | None
+    efa: int | None
+    zones: tuple[str, ...] | None
+    minimum: int
+    desired: int
+    maximum: int
+    capacity: str
+    placement_group: str | None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "instanceType": self.instance_type,
+            "gpus": self.gpus,
+            "efa": self.efa,
+            "zones": None if self.zones is None else list(self.zones),
+            "minSize": self.minimum,
+            "desiredSize": self.desired,
+            "maxSize": self.maximum,
+            "capacity": self.capacity,
+            "placementGroup": self.placement_group,
+        }
+
+
+def rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
+    system = settings.target.system
+    zones = offering_zones(system.instance_type, settings, facts) if facts else None
+    yield _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
+    for pool in settings.pools:
+        instance_type = facts.instance_types[pool.instance_type] if facts else None
+        zone = pool_zone(pool, settings, facts) if facts else pool.zone
+        yield _row(
+            pool,
+            settings,
+            facts,
+            (zone,) if zone else None,
+            gpus=instance_type.gpus if instance_type else None,
+            efa=_efa(pool, instance_type) if instance_type else None,
+            capacity=pool.capacity.kind,
+            group=_placement_group(pool, facts),
+        )
+
+
+def _row(
+    pool: Pool | SystemPool,
+    settings: Settings,
+    facts: Facts | None,
+    zones: tuple[str, ...] | None,
+    *,
+    gpus: int | None,
+    efa: int | None,
+    capacity: str,
+    group: str | None,
+) -> Row:
+    desired = desired_size(pool, settings, facts).size if facts else pool.initial_size
+    return Row(pool.name, pool.instance_type, gpus, efa, zones, pool.min_size, desired, pool.max_size, capacity, group)
+
+
+def _efa(pool: Pool, instance_type: InstanceType) -> int:
+    return len(efa_layout(instance_type)) - 1 if has_efa(pool, instance_type) else 0
+
+
+def _placement_group(pool: Pool, facts: Facts | None) -> str | None:
+    if pool.placement_group != "auto":
+        return pool.placement_group
+    if facts is None:
+        return None
+    return "new" if wants_placement_group(pool, facts) else "none"
+
+
+def show(console: Console, settings: Settings, facts: Facts | None) -> None:
+    target, network, efs = settings.target, settings.network, settings.storage.efs
+    zones = ", ".join(vpc_zones(settings, facts)) if facts else UNKNOWN
+    now = facts.existing.cluster_version if facts else None
+    upgrade = f" (now {now})" if now and now != target.kubernetes_version else ""
+    console.print(f"{settings.cluster_name}: Kubernetes {target.kubernetes_version}{upgrade} in {settings.region}")
+    if facts:
+        console.print(f"  account {facts.caller.account}, as {facts.caller.principal_arn or facts.caller.arn}")
+    vpc = network.vpc_id or f"new, {network.new_cidr}, NAT gateways: {network.nat}"
+    console.print(f"  network {vpc}; zones {zones}")
+    if efs != "none":
+        console.print(f"  storage {efs.file_system_id or 'new'}, at {efs.mount_path}")
+    found = list(rows(settings, facts))
+    console.print(_table(found))
+    if settings.pools and facts:
+        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in found)} GPUs")
+
+
+def _table(found: list[Row]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement"):
+        table.add_column(heading, justify="right" if heading in ("GPUs", "EFA") else "left", no_wrap=True)
+    for row in found:
+        numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
+        nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
+        table.add_row(
+            row.name, row.instance_type, *numbers, nodes, _zones(row.zones), row.capacity, row.placement_group or UNKNOWN
+        )
+    return table
+
+
+def _zones(names: tuple[str, ...] | None) -> str:
+    if not names:
+        return UNKNOWN
+    return names[0] if len(names) == 1 else f"{len(names)} zones"

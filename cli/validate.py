@@ -1,0 +1,66 @@
+"""`scripts/cluster validate`: every problem of a stack, or a summary of what it will be."""
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from cli import summary
+from infra import preflight, stack_file
+from infra.preflight import Examined
+
+FINE, NOT_ASKED, USAGE, PROBLEMS = 0, 1, 2, 3
+
+OFFLINE = (
+    "not checked: whether AWS offers the types, zones, versions and add-ons, whether what the file names by id exists and fits, "
+    "quotas, addresses of existing subnets"
+)
+
+
+def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
+    """Print what is wrong with a stack, or what it will be; the exit code says which."""
+    try:
+        path = stack_file.find(stack, folder)
+    except stack_file.NoSuchStack as error:
+        print(f"cluster validate: {error}", file=sys.stderr)
+        return USAGE
+    examined = preflight.examine(stack_file.read(path), offline=offline)
+    if as_json:
+        print(json.dumps(_as_json(path, examined), indent=1))
+    else:
+        _print(path, examined, offline=offline)
+    if examined.problems:
+        return PROBLEMS
+    return FINE if offline or examined.facts else NOT_ASKED
+
+
+def _print(path: Path, examined: Examined, *, offline: bool) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    for problem in examined.problems:
+        console.print(str(problem), style="red")
+    if examined.problems:
+        number = len(examined.problems)
+        console.print(f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was started", style="bold")
+    elif examined.settings and (offline or examined.facts):
+        summary.show(console, examined.settings, examined.facts)
+        console.print(f"{path.name}: no problems found", style="bold green")
+    if offline:
+        console.print(OFFLINE, style="yellow")
+    elif examined.not_asked:
+        console.print(f"only the file was checked: {examined.not_asked}", style="yellow")
+    for sentence in examined.facts.unchecked if examined.facts else ():
+        console.print(f"not checked: {sentence}", style="yellow")
+
+
+def _as_json(path: Path, examined: Examined) -> dict[str, object]:
+    settings, facts = examined.settings, examined.facts
+    fine = settings is not None and not examined.problems
+    return {
+        "file": str(path),
+        "ok": fine and examined.not_asked is None,
+        "problems": [{"path": problem.path, "message": problem.message} for problem in examined.problems],
+        "notAsked": examined.not_asked,
+        "unchecked": list(facts.unchecked) if facts else [],
+        "pools": [row.as_json() for row in summary.rows(settings, facts)] if settings and fine else [],
+    }
