@@ -132,9 +132,16 @@ class LocalCloud:
         return kept | self.environment()
 
     def _install_programs(self, pulumi: Path) -> None:
-        """pulumi, and beside it the language host that the official one would bring along."""
-        (self.bin / "pulumi").unlink(missing_ok=True)
-        (self.bin / "pulumi").symlink_to(pulumi)
+        """pulumi, and beside it the language host that the official one would bring along.
+
+        The engine warns about a language host that does not lie beside its own file, so a link would not do.
+        """
+        own = self.bin / "pulumi"
+        own.unlink(missing_ok=True)
+        try:
+            own.hardlink_to(pulumi)
+        except OSError:  # another file system
+            shutil.copy2(pulumi, own)
         host = self.bin / "pulumi-language-python"
         host.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m localcloud.engine.language_host "$@"\n')
         host.chmod(0o755)

@@ -42,7 +42,7 @@ def name_for(rule: AutoName, logical: str, inputs: Mapping[str, Any], previous: 
         return None
     if wish.proposed:
         return wish.proposed
-    stem = (logical.lower() if rule.lower else logical) + rule.separator
+    stem = rule.prefix + (logical.lower() if rule.lower else logical) + rule.separator
     if len(stem) + SUFFIX_LENGTH > rule.max_length:
         raise NameTooLong(f"name '{stem}' plus {SUFFIX_LENGTH} random chars is longer than maximum length {rule.max_length}")
     random = Random(hashlib.sha256(wish.seed).digest()) if wish.seed else secrets.SystemRandom()

@@ -49,6 +49,8 @@ class AutoName:
     property: str = "name"
     max_length: int = 255
     separator: str = "-"
+    prefix: str = ""
+    """What AWS wants every name of the type to begin with."""
     lower: bool = False
     unless: tuple[str, ...] = ("namePrefix",)
     """Properties that, when given, keep Pulumi from naming."""

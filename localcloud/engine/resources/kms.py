@@ -128,7 +128,7 @@ class Key(Resource):
 class Alias(Resource):
     token = "aws:kms/alias:Alias"
     title = "KMS Alias"
-    auto_name = AutoName(max_length=238)
+    auto_name = AutoName(max_length=256, prefix="alias/")
     props = {
         "name": Prop(replace=True),
         "namePrefix": Prop(replace=True, write_only=True),
