@@ -1,13 +1,10 @@
 """`scripts/cluster`: which verbs there are and what they take."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-if TYPE_CHECKING:
-    from typer import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,17 +17,17 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 class _Verbs(TyperGroup):
     """The verbs below and `local`, whose own verbs are imported only on use: help must not wait for them."""
 
-    def list_commands(self, ctx: "Context") -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [*self.commands, *([] if LOCAL in self.commands else [LOCAL])]
 
-    def get_command(self, ctx: "Context", cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name == LOCAL and LOCAL not in self.commands:
             from cli.local import app as local
 
             return typer.main.get_command(local)
         return super().get_command(ctx, cmd_name)
 
-    def format_help(self, ctx: "Context", formatter: Any) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         self.commands[LOCAL] = TyperCommand(LOCAL, help=LOCAL_HELP)
         super().format_help(ctx, formatter)
 

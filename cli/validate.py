@@ -26,13 +26,12 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
         print(f"cluster validate: {error}", file=sys.stderr)
         return USAGE
     examined = preflight.examine(stack_file.read(path), offline=offline)
+    code = PROBLEMS if examined.problems else FINE if offline or examined.facts else NOT_ASKED
     if as_json:
-        print(json.dumps(_as_json(path, examined), indent=1))
+        print(json.dumps(_as_json(path, examined, code), indent=1))
     else:
         _print(path, examined, offline=offline)
-    if examined.problems:
-        return PROBLEMS
-    return FINE if offline or examined.facts else NOT_ASKED
+    return code
 
 
 def _print(path: Path, examined: Examined, *, offline: bool) -> None:
@@ -48,19 +47,19 @@ def _print(path: Path, examined: Examined, *, offline: bool) -> None:
     if offline:
         console.print(OFFLINE, style="yellow")
     elif examined.not_asked:
-        console.print(f"only the file was checked: {examined.not_asked}", style="yellow")
+        found = "" if examined.problems else " and is fine"
+        console.print(f"only the file was checked{found}: {examined.not_asked}", style="yellow")
     for sentence in examined.facts.unchecked if examined.facts else ():
         console.print(f"not checked: {sentence}", style="yellow")
 
 
-def _as_json(path: Path, examined: Examined) -> dict[str, object]:
+def _as_json(path: Path, examined: Examined, code: int) -> dict[str, object]:
     settings, facts = examined.settings, examined.facts
-    fine = settings is not None and not examined.problems
     return {
         "file": str(path),
-        "ok": fine and examined.not_asked is None,
+        "ok": code == FINE,
         "problems": [{"path": problem.path, "message": problem.message} for problem in examined.problems],
         "notAsked": examined.not_asked,
         "unchecked": list(facts.unchecked) if facts else [],
-        "pools": [row.as_json() for row in summary.rows(settings, facts)] if settings and fine else [],
+        "pools": [row.as_json() for row in summary.rows(settings, facts)] if settings and code == FINE else [],
     }

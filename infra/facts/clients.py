@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infra.facts.model import FactsError
+from infra.problems import did_you_mean
 
 if TYPE_CHECKING:
     from infra.settings import Settings
@@ -87,7 +88,15 @@ class Clients:
 
 def asked(region: str, question: Callable[[], Result]) -> Result:
     """The answer of AWS, or a FactsError (Denied where only the permission is missing)."""
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectTimeoutError,
+        EndpointConnectionError,
+        NoCredentialsError,
+        PartialCredentialsError,
+        ReadTimeoutError,
+    )
 
     try:
         return question()
@@ -100,8 +109,10 @@ def asked(region: str, question: Callable[[], Result]) -> Result:
         if code in _BAD_CREDENTIALS:
             raise FactsError(f"AWS refuses the credentials ({code}); {_LOG_IN}") from None
         raise FactsError(f"AWS cannot be asked: {error}") from None
-    except BotoCoreError as error:
-        raise FactsError(f"AWS cannot be reached in region {region}: {_one_line(str(error))}") from None
+    except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
+        raise FactsError(f"AWS cannot be reached in region {region}{_known(region)}: {_one_line(str(error))}") from None
+    except BotoCoreError as error:  # profiles and single sign-on, above all
+        raise FactsError(f"AWS cannot be asked: {_one_line(str(error)).rstrip('.')}; {_LOG_IN}") from None
 
 
 def is_error(error: Exception, *codes: str) -> bool:
@@ -114,6 +125,14 @@ def _action(error: Any) -> str:
     """`ec2:DescribeVpcs`, from AWS's own words where they say it."""
     named = re.search(r"perform:? ([a-z0-9-]+:[A-Za-z]+)", str(error))
     return named[1] if named else str(error.operation_name)
+
+
+def _known(region: str) -> str:
+    """A hint where the region may be a slip of the pen; a region younger than the SDK is not in its list."""
+    import boto3.session
+
+    regions = boto3.session.Session().get_available_regions("ec2")
+    return "" if region in regions else f" (unknown to the SDK{did_you_mean(region, regions)})"
 
 
 def _one_line(text: str) -> str:
