@@ -1,0 +1,153 @@
+"""EC2's facts about types become the interfaces, GPUs and quotas of pools."""
+
+import json
+
+import pytest
+from tests.pure.world import described_types, instance_type
+
+from infra.instances import InstanceType, Interface, NetworkCard, efa_layout, line_rate, quota
+
+EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
+
+FEWER_THAN_AWS_ALLOWS = {
+    # Two EFA interfaces, but one interface a card: the primary takes card 0's only place.
+    "hpc6id.32xlarge": 1,
+}
+ONE_EFA_ON_TWO_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"}
+"""Both cards take EFA, but AWS allows one interface in all: the layout is capped, on card 0."""
+
+
+def efa_only(layout: tuple[Interface, ...]) -> list[Interface]:
+    return [interface for interface in layout if interface.type == "efa-only"]
+
+
+def test_the_data_has_every_efa_type_of_the_study() -> None:
+    assert len(EFA_TYPES) == 303
+
+
+@pytest.mark.parametrize("name", EFA_TYPES)
+def test_every_type_gets_all_the_efa_interfaces_that_aws_allows(name: str) -> None:
+    found = instance_type(name)
+    layout = efa_layout(found)
+    assert len(efa_only(layout)) == FEWER_THAN_AWS_ALLOWS.get(name, found.efa_maximum)
+
+
+@pytest.mark.parametrize("name", EFA_TYPES)
+def test_every_layout_obeys_ec2(name: str) -> None:
+    found = instance_type(name)
+    layout = efa_layout(found)
+    places = [(interface.network_card, interface.device) for interface in layout]
+    room = {card.index: card.maximum_interfaces for card in found.network_cards}
+    assert layout[0] == Interface(0, 0, "interface"), "the primary interface is a plain one"
+    assert len(set(places)) == len(places), "no place is taken twice"
+    assert all(device < room[card] for card, device in places), "no card carries more than it can"
+    assert all(interface.device == (1 if interface.network_card == 0 else 0) for interface in efa_only(layout))
+
+
+@pytest.mark.parametrize("name", EFA_TYPES)
+def test_the_layout_is_as_large_where_the_sdk_does_not_tell_what_a_card_takes(name: str) -> None:
+    described = json.loads(json.dumps(described_types()[name]).replace('"InterfaceTypes"', '"Unknown"'))
+    blind = InstanceType.from_ec2(described)
+    assert all(card.efa is None for card in blind.network_cards)
+    if name in ONE_EFA_ON_TWO_CARDS:
+        assert efa_only(efa_layout(blind)) == [Interface(1, 0, "efa-only")], "the other card is as good"
+    else:
+        assert efa_layout(blind) == efa_layout(instance_type(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "efa", "first"),
+    [
+        ("p4d.24xlarge", 4, Interface(0, 1, "efa-only")),
+        ("p5.48xlarge", 32, Interface(0, 1, "efa-only")),
+        ("p5e.48xlarge", 32, Interface(0, 1, "efa-only")),
+        ("p5en.48xlarge", 16, Interface(0, 1, "efa-only")),
+        ("p6-b200.48xlarge", 8, Interface(0, 1, "efa-only")),
+        ("p6-b300.48xlarge", 16, Interface(1, 0, "efa-only")),  # its card 0 is for ENA alone
+        ("g5.8xlarge", 1, Interface(0, 1, "efa-only")),
+        ("g6e.48xlarge", 4, Interface(0, 1, "efa-only")),
+        ("p3dn.24xlarge", 1, Interface(0, 1, "efa-only")),
+    ],
+)
+def test_efa_interfaces_of_the_types_that_people_use(name: str, efa: int, first: Interface) -> None:
+    layout = efa_layout(instance_type(name))
+    assert len(layout) == efa + 1
+    assert layout[1] == first
+
+
+def test_a_type_without_efa_has_its_primary_interface_only() -> None:
+    assert efa_layout(instance_type("g5.xlarge")) == (Interface(0, 0, "interface"),)
+
+
+def test_the_layout_of_p4d_in_full() -> None:
+    assert efa_layout(instance_type("p4d.24xlarge")) == (
+        Interface(0, 0, "interface"),
+        Interface(0, 1, "efa-only"),
+        Interface(1, 0, "efa-only"),
+        Interface(2, 0, "efa-only"),
+        Interface(3, 0, "efa-only"),
+    )
+
+
+def test_facts_of_a_type() -> None:
+    found = instance_type("p5.48xlarge")
+    assert (found.architecture, found.vcpus, found.memory_mib) == ("x86_64", 192, 2097152)
+    assert (found.gpus, found.gpu_manufacturer, found.gpu_name, found.gpu_memory_mib) == (8, "NVIDIA", "H100", 81920)
+    assert (found.efa_maximum, len(found.network_cards), found.line_rate_gbps) == (32, 32, 3200)
+    assert found.network_cards[0] == NetworkCard(0, 2, efa=True)
+    assert found.instance_store_gb == 30400
+    assert "cluster" in found.placement_strategies
+    assert found.usage_classes == {"on-demand", "spot", "capacity-block"}
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "slots", "nvidia"),
+    [
+        ("p5.48xlarge", 8, 8, True),
+        ("g5.12xlarge", 4, 4, True),
+        ("m7i.large", 0, 2, False),
+        ("g6f.large", 0, 2, False),  # an eighth of a GPU
+    ],
+)
+def test_slots_are_gpus_or_else_vcpus(name: str, gpus: int, slots: int, nvidia: bool) -> None:
+    found = instance_type(name)
+    assert (found.gpus, found.slots, found.has_nvidia_gpus) == (gpus, slots, nvidia)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("3200 Gigabit", 3200), ("4x 100 Gigabit", 400), ("37.5 Gigabit", 37.5), ("Up to 25 Gigabit", None), ("High", None)],
+)
+def test_a_line_rate_is_a_number_where_aws_promises_one(text: str, rate: float | None) -> None:
+    assert line_rate(text) == rate
+
+
+@pytest.mark.parametrize(
+    ("name", "on_demand", "spot"),
+    [
+        ("p4d.24xlarge", "L-417A185B", "L-7212CCBC"),
+        ("p3dn.24xlarge", "L-417A185B", "L-7212CCBC"),
+        ("p5.48xlarge", "L-417A185B", "L-C4BD4855"),
+        ("p5en.48xlarge", "L-417A185B", "L-C4BD4855"),
+        ("p6-b200.48xlarge", "L-417A185B", None),
+        ("g5.xlarge", "L-DB2E81BA", "L-3819A6DF"),
+        ("gr6.4xlarge", "L-DB2E81BA", "L-3819A6DF"),
+        ("g7e.48xlarge", "L-DB2E81BA", "L-3819A6DF"),
+        ("m7i.large", "L-1216C47A", "L-34B43A08"),
+        ("t3.large", "L-1216C47A", "L-34B43A08"),
+        ("im4gn.large", "L-1216C47A", "L-34B43A08"),
+        ("x2idn.16xlarge", "L-7295265B", "L-E3A00192"),
+        ("hpc7a.96xlarge", "L-F7808C92", None),
+        ("trn1.32xlarge", None, None),
+        ("", None, None),
+    ],
+)
+def test_the_quota_of_a_type(name: str, on_demand: str | None, spot: str | None) -> None:
+    found = [quota(name, spot=False), quota(name, spot=True)]
+    assert [limit.code if limit else None for limit in found] == [on_demand, spot]
+
+
+def test_every_gpu_type_has_an_on_demand_quota() -> None:
+    gpu_types = [name for name in described_types() if instance_type(name).has_nvidia_gpus]
+    assert len(gpu_types) > 40
+    assert [name for name in gpu_types if quota(name, spot=False) is None] == []

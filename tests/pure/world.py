@@ -1,0 +1,97 @@
+"""One small world for rules: a stack that is fine, and facts in which it is; tests say only what differs."""
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import moto
+
+from infra.facts import Caller, Facts, Subnet, Vpc, Zone
+from infra.instances import InstanceType, quota
+from infra.settings import Settings
+from infra.versions import KUBERNETES_VERSIONS, addon_versions
+
+REGION = "us-west-2"
+ZONES = ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d")
+ACCOUNT = "123456789012"
+ADMIN = f"arn:aws:iam::{ACCOUNT}:role/Admin"
+VPC, SUBNET, FILE_SYSTEM = "vpc-0123456789abcdef0", "subnet-0123456789abcde", "fs-0123456789abcdef0"
+RESERVATION, IMAGE = "cr-0123456789abcdef0", "ami-0123456789abcdef0"
+
+
+@cache
+def described_types() -> dict[str, Any]:
+    """Real DescribeInstanceTypes data, as moto carries it."""
+    path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
+    with gzip.open(path) as file:
+        described: dict[str, Any] = json.load(file)
+    return described
+
+
+def instance_type(name: str) -> InstanceType:
+    return InstanceType.from_ec2(described_types()[name])
+
+
+def pool(name: str = "train", instance_type: str = "g5.8xlarge", maxSize: int = 2, **more: Any) -> dict[str, Any]:
+    return {"name": name, "instanceType": instance_type, "maxSize": maxSize, **more}
+
+
+def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    """What a stack file says under `gpumpi:`."""
+    target = {"kind": "eks", **sections.pop("target", {})}
+    return {"target": target, "pools": list(pools), **sections}
+
+
+def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
+    return Settings.load(values(*pools, **sections), stack=stack, region=region)
+
+
+def existing_network(*subnets: str) -> dict[str, Any]:
+    """The `network` of a stack in an existing VPC."""
+    return {"vpcId": VPC, "subnetIds": list(subnets) or [subnet_id("a"), subnet_id("b")]}
+
+
+def subnet_id(letter: str) -> str:
+    return f"{SUBNET}{'abcdef'.index(letter):02x}"
+
+
+def subnet(letter: str, **more: Any) -> Subnet:
+    found = Subnet(subnet_id(letter), VPC, f"{REGION}{letter}", "10.0.0.0/20", 4000, is_public=False)
+    return replace(found, **more)
+
+
+def subnets(*found: Subnet) -> dict[str, Subnet]:
+    return {one.id: one for one in found}
+
+
+def vpc(**more: Any) -> Vpc:
+    return replace(Vpc(VPC, ("10.0.0.0/16",), dns_support=True, dns_hostnames=True), **more)
+
+
+def facts(of: Settings, **more: Any) -> Facts:
+    """Facts of an account in which everything is possible that the settings ask for by name."""
+    names = {one.instance_type for one in (of.target.system, *of.pools)}
+    known = {name: instance_type(name) for name in names if name in described_types()}
+    fine = Facts(
+        region=of.region,
+        partition="aws",
+        caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/ada", f"arn:aws:iam::{ACCOUNT}:user/ada"),
+        zones=tuple(Zone(name, f"usw2-az{number}") for number, name in enumerate(ZONES, 1)),
+        instance_types=known,
+        type_names=frozenset(described_types()) if names - known.keys() else frozenset(),
+        offerings=dict.fromkeys(known, frozenset(ZONES)),
+        quotas=dict.fromkeys(_codes(names), 10_000.0),
+        kubernetes_versions=KUBERNETES_VERSIONS,
+        addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
+    )
+    if of.network.is_existing:
+        fine = replace(fine, vpc=vpc(), subnets=subnets(subnet("a"), subnet("b")))
+    return replace(fine, **more)
+
+
+def _codes(names: Iterable[str]) -> set[str]:
+    return {limit.code for name in names for spot in (False, True) if (limit := quota(name, spot=spot))}
