@@ -10,9 +10,9 @@ COMPONENT: Final = f"{PROJECT}:infra"
 
 # --- names -------------------------------------------------------------------------------------------------------------
 
-STACK_NAME_LIMIT: Final = 27
+STACK_NAME_LIMIT: Final = 24
 POOL_NAME_LIMIT: Final = 20
-"""`gpumpi-<stack>-<pool>` plus Pulumi's 8 characters must fit a node group's 63 (API_CreateNodegroup) and a role's 64."""
+"""With the 8 characters that Pulumi adds, names must fit the 63 of a node group and the 64 of an IAM role."""
 
 SYSTEM_POOL: Final = "system"
 """Name of the CPU pool; no GPU pool may have it."""

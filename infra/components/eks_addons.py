@@ -110,8 +110,9 @@ class EksAddons(pulumi.ComponentResource):
         args = self._args
         if addon.service_account is None or addon.managed_policy is None:
             return None
+        short = addon.name.removeprefix("aws-")  # a role's name has 64 characters
         return PodRole(
-            f"{self._name}-{addon.name}-role",
+            f"{self._name}-{short}",
             PodRoleArgs(
                 args.naming,
                 description=f"Add-on {addon.name} of {args.naming.cluster}",

@@ -1,0 +1,5 @@
+"""`pulumi up` enters here."""
+
+from infra.program import run
+
+run()

@@ -1,0 +1,89 @@
+"""What a stack tells its users when it is up."""
+
+import json
+
+import pulumi
+
+from infra.components.eks_cluster import EksCluster
+from infra.components.key_bucket import KeyBucket
+from infra.components.network import Subnets
+from infra.components.node_pool import NodePool
+from infra.components.node_security_group import NodeSecurityGroup
+from infra.components.shared_storage import SharedStorage
+from infra.pools import PoolPlan
+
+
+def kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
+    """A kubeconfig whose users prove who they are with their own AWS credentials."""
+    arguments = ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"]
+    command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}
+    server = {"server": endpoint, "certificate-authority-data": certificate_authority}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": server}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "users": [{"name": name, "user": {"exec": {**command, "interactiveMode": "Never"}}}],
+        }
+    )
+
+
+def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
+    """The commands that reach the cluster, by what one wants."""
+    return {
+        "kubectl": f"aws eks update-kubeconfig --region {region} --name {cluster}",
+        "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
+        "nodeShell": f"aws ssm start-session --region {region} --target <instance id>",
+    }
+
+
+def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
+    """What somebody who runs jobs must know of a pool."""
+    spec, sizes = plan.spec, plan.spec.sizes
+    return {
+        "name": spec.name,
+        "nodeGroup": group.node_group_name,
+        "instanceType": spec.instance_type,
+        "capacity": spec.capacity,
+        "gpus": plan.instance.gpus,
+        "slots": plan.instance.slots,
+        "efa": spec.efa_interfaces,
+        "zones": list(plan.zones),
+        "minSize": sizes.minimum,
+        "desiredSize": sizes.desired,
+        "maxSize": sizes.maximum,
+    }
+
+
+def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
+    return {
+        "vpcId": subnets.vpc_id,
+        "privateSubnetIds": dict(subnets.private_subnets),
+        "publicSubnetIds": dict(subnets.public_subnets),
+        "nodeSecurityGroupId": nodes.id,
+    }
+
+
+def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
+    parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
+    config = parts.apply(lambda known: kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region))
+    return {
+        "clusterName": control_plane.name,
+        "clusterEndpoint": control_plane.endpoint,
+        "kubeconfig": _secret(config),
+        "connect": connect(cluster=name, stack=stack, region=region),
+    }
+
+
+def _secret(text: pulumi.Output[str]) -> object:
+    """Encrypted in the state and masked on the screen; only an export needs it, so its type does not matter."""
+    secret: object = pulumi.Output.secret(text)  # type: ignore[arg-type]  # the SDK's overloads end in Never
+    return secret
+
+
+def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, object]:
+    """Ids that a stack without a file system has not are left out."""
+    ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
+    return {**ids, "keyBucket": keys.name}

@@ -1,0 +1,157 @@
+"""Settings and facts -> what each pool is: every choice about nodes that is made before the first resource."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infra.boot.eks_node import HUGE_PAGES
+from infra.components.node_pool import CapacityType, NodePoolSpec, Reservation, Sizes
+from infra.facts import Facts
+from infra.instances import InstanceType, Interface, efa_layout
+from infra.naming import (
+    EFA_RESOURCE,
+    GPU_RESOURCE,
+    GPU_TAINT,
+    HUGEPAGES_RESOURCE,
+    Taint,
+    accelerator,
+    autoscaler_tags,
+    pool_labels,
+)
+from infra.placement import desired_size, has_efa, pool_zone, vpc_zones, wants_placement_group
+from infra.settings import Capacity, CapacityBlock, OnDemand, Pool, Settings, Spot, SystemPool, TargetedOdcr
+
+SYSTEM_ROOT_VOLUME_GIB = 50
+HUGE_PAGE_MIB = 2
+
+USABLE_DISK = 0.85
+"""What pods get of a node's disk: the kubelet keeps 10 % free and images take a part."""
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """A pool and where it goes."""
+
+    spec: NodePoolSpec
+    instance: InstanceType
+    zones: tuple[str, ...]
+    makes_placement_group: bool = False
+    own_placement_group: str | None = None
+    """The user's, by name."""
+
+
+def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
+    """All pools by name, the CPU pool first."""
+    system = settings.target.system
+    plans = {system.name: _system_plan(settings, facts)}
+    return plans | {pool.name: _gpu_plan(pool, settings, facts) for pool in settings.pools}
+
+
+def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
+    """CPU nodes in every zone, for the cluster's own pods."""
+    pool = settings.target.system
+    instance = facts.instance_types[pool.instance_type]
+    labels = pool_labels(pool.name)
+    resources = {"ephemeral-storage": _disk(instance, SYSTEM_ROOT_VOLUME_GIB)}
+    spec = NodePoolSpec(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ami_type=f"AL2023_{_ami_architecture(instance)}_STANDARD",
+        sizes=_sizes(pool, settings, facts),
+        root_volume_gib=SYSTEM_ROOT_VOLUME_GIB,
+        labels=labels,
+        autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
+        surge=True,
+    )
+    return PoolPlan(spec, instance, vpc_zones(settings, facts))
+
+
+def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
+    """GPU nodes of one type, in one zone."""
+    instance = facts.instance_types[pool.instance_type]
+    zone = pool_zone(pool, settings, facts)
+    if zone is None:
+        raise LookupError(f"pool {pool.name} has no zone; validation should have said so")
+    return PoolPlan(
+        _gpu_spec(pool, instance, settings, facts),
+        instance,
+        (zone,),
+        makes_placement_group=wants_placement_group(pool, facts),
+        own_placement_group=pool.own_placement_group,
+    )
+
+
+def _gpu_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
+    efa = has_efa(pool, instance)
+    interfaces = efa_layout(instance) if efa else ()
+    own = pool_labels(pool.name, accelerator=accelerator(instance.gpu_manufacturer or "", instance.gpu_name or ""), efa=efa)
+    labels, taints = {**pool.labels, **own}, (GPU_TAINT,)
+    return NodePoolSpec(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ami_type=f"AL2023_{_ami_architecture(instance)}_NVIDIA",
+        ami_id=pool.ami_id,
+        sizes=_sizes(pool, settings, facts),
+        root_volume_gib=pool.root_volume_gib,
+        capacity=_capacity_type(pool.capacity),
+        reservation=_reservation(pool.capacity),
+        interfaces=interfaces,
+        raid0=instance.instance_store_gb > 0,
+        pinned_memory=True,
+        huge_pages=HUGE_PAGES if efa else 0,
+        labels=labels,
+        taints=taints,
+        autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
+    )
+
+
+def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
+    """What one node will offer beside CPU and memory, for an autoscaler that starts from zero."""
+    resources = {GPU_RESOURCE: str(instance.gpus), "ephemeral-storage": _disk(instance, root_volume_gib)}
+    if interfaces:
+        resources[EFA_RESOURCE] = str(sum(interface.type == "efa-only" for interface in interfaces))
+        resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES * HUGE_PAGE_MIB}Mi"
+    return resources
+
+
+def _disk(instance: InstanceType, root_volume_gib: int) -> str:
+    """Where pods write: the striped local disks of a GPU type that has them, else the root volume."""
+    if instance.gpus and instance.instance_store_gb:
+        return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
+    return f"{int(root_volume_gib * USABLE_DISK)}Gi"
+
+
+def _sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
+    desired, leave_alone = desired_size(pool, settings, facts)
+    return Sizes(pool.min_size, desired, pool.max_size, leave_alone)
+
+
+def _autoscaler_tags(
+    settings: Settings, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
+) -> dict[str, str]:
+    if not settings.platform.autoscaler:
+        return {}
+    return autoscaler_tags(settings.cluster_name, labels=labels, taints=taints, resources=resources)
+
+
+def _ami_architecture(instance: InstanceType) -> str:
+    return "ARM_64" if instance.architecture == "arm64" else "x86_64"
+
+
+def _capacity_type(capacity: Capacity) -> CapacityType:
+    match capacity:
+        case Spot():
+            return "SPOT"
+        case CapacityBlock():
+            return "CAPACITY_BLOCK"
+        case OnDemand() | TargetedOdcr():
+            return "ON_DEMAND"
+
+
+def _reservation(capacity: Capacity) -> Reservation | None:
+    match capacity:
+        case TargetedOdcr():
+            return Reservation(capacity.reservation_id, capacity.resource_group_arn)
+        case CapacityBlock():
+            return Reservation(capacity.reservation_id)
+        case OnDemand() | Spot():
+            return None

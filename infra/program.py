@@ -1,0 +1,197 @@
+"""The architecture on one screen (`build`): network -> storage -> cluster -> node pools -> outputs. The choices that settings
+and facts leave to it are below."""
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from infra import outputs, policies, pools, stack_file, versions
+from infra.components.eks_addons import EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
+from infra.components.eks_cluster import EksCluster, EksClusterArgs
+from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.key_bucket import KeyBucket, KeyBucketArgs
+from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
+from infra.components.node_pool import NodePool, NodePoolArgs
+from infra.components.node_role import NodeRole, NodeRoleArgs
+from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
+from infra.components.placement import Placement, PlacementArgs
+from infra.components.pod_role import PodRole, PodRoleArgs
+from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
+from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
+from infra.facts import Facts, FactsError
+from infra.naming import AUTOSCALER_TAG, JOB_NAMESPACE, JOB_SERVICE_ACCOUNT, Naming
+from infra.placement import vpc_zones
+from infra.policies import Account
+from infra.pools import PoolPlan
+from infra.preflight import settings_and_facts
+from infra.problems import SettingsError
+from infra.settings import SERVICE_CIDR, Settings
+
+
+def run() -> None:
+    """Entry of `pulumi up` and `pulumi preview`: what is wrong is told in full, without a traceback, before anything is made."""
+    try:
+        settings, facts = settings_and_facts(stack_file.from_engine())
+    except (SettingsError, FactsError) as error:
+        raise pulumi.RunError(str(error)) from None
+    for name, value in build(settings, facts).items():
+        pulumi.export(name, value)
+
+
+def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
+    """Create everything and tell what there is. What does not need the control plane is made while EKS makes it."""
+    naming = Naming(settings.stack, settings.cost_center, settings.tags)
+    account = Account(facts.caller.account, facts.region, facts.partition)
+    addons = {**versions.addon_versions(settings.target.kubernetes_version), **settings.target.addon_versions}
+
+    logs_policy = policies.logs_key(account, [naming.control_plane_logs, naming.flow_logs])
+    logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", policies.to_json(logs_policy)))
+    network = _network(settings, facts, naming, account, logs_key)
+    nodes = NodeSecurityGroup(
+        naming.name("nodes"),
+        NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
+    )
+    endpoints = _private_endpoints(settings, naming, network, nodes)
+    storage = _shared_storage(settings, naming, account, network, nodes)
+    keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
+    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, keys.arn))
+
+    cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, naming, account, network, logs_key))
+    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
+    before_nodes = [*network.routes, *endpoints, *role.attachments, *first.addons]
+
+    plans = pools.plan(settings, facts)
+    groups = {
+        plan.spec.name: NodePool(
+            naming.name(plan.spec.name),
+            NodePoolArgs(
+                naming,
+                plan.spec,
+                cluster,
+                node_role_arn=role.arn,
+                node_security_group_id=nodes.id,
+                subnet_ids=[network.private_subnets[zone][0] for zone in plan.zones],
+                placement_group=_placement_group(plan, naming),
+                after=before_nodes,
+            ),
+        )
+        for plan in plans.values()
+    }
+    system, later = settings.target.system.name, run_on_nodes(addons, shared_storage=storage is not None)
+    EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
+    _pod_roles(settings, naming, account, cluster, keys)
+    return {
+        **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.network(network, nodes),
+        **outputs.storage(storage, keys),
+        "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
+        "systemPool": outputs.pool(plans[system], groups[system]),
+    }
+
+
+# --- choices -----------------------------------------------------------------------------------------------------------
+
+
+def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
+    """The stack's own network, or the one that settings name."""
+    asked, zones = settings.network, vpc_zones(settings, facts)
+    if asked.vpc_id is not None:
+        subnets = [facts.subnets[one] for one in asked.subnet_ids]
+        return ExistingNetwork(asked.vpc_id, {zone: [one.id for one in subnets if one.zone == zone] for zone in zones})
+    args = NetworkArgs(
+        naming,
+        account,
+        cidr=asked.new_cidr,
+        zones=zones,
+        nat_zones={"none": (), "one": zones[:1], "perZone": zones}[asked.nat],
+        logs_key_arn=logs_key.arn,
+        log_retention_days=settings.target.log_retention_days,
+    )
+    return Network(naming.name("network"), args)
+
+
+def _private_endpoints(
+    settings: Settings, naming: Naming, network: Subnets, nodes: NodeSecurityGroup
+) -> Sequence[pulumi.Resource]:
+    """Endpoints inside the VPC where the user asks for them; never in a VPC of somebody else."""
+    if settings.network.is_existing or not settings.network.has_interface_endpoints:
+        return ()
+    args = PrivateEndpointsArgs(naming, settings.region, network.vpc_id, _flat(network.private_subnets), nodes.id)
+    return PrivateEndpoints(naming.name("endpoint"), args).endpoints
+
+
+def _shared_storage(
+    settings: Settings, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
+) -> SharedStorage | None:
+    efs = settings.storage.efs
+    if efs == "none":
+        return None
+    new = NewFileSystem(
+        vpc_id=network.vpc_id,
+        subnets={zone: subnets[0] for zone, subnets in network.private_subnets.items()},
+        client_security_group_id=nodes.id,
+        infrequent_access_after_days=efs.infrequent_access_after_days,
+        backup=bool(efs.backup),
+        protect=efs.protect,
+    )
+    return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, efs.file_system_id or new))
+
+
+def _cluster_args(
+    settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, logs_key: EncryptionKey
+) -> EksClusterArgs:
+    target, caller = settings.target, facts.caller.principal_arn
+    return EksClusterArgs(
+        naming,
+        account,
+        version=target.kubernetes_version,
+        service_cidr=SERVICE_CIDR,
+        subnet_ids=_flat(network.private_subnets),
+        # the caller too: the same `pulumi up` goes on to install what runs in the cluster
+        admins=sorted({*target.admins, *([caller] if caller else [])}),
+        public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
+        logs_key_arn=logs_key.arn,
+        log_retention_days=target.log_retention_days,
+        deletion_protection=target.deletion_protection,
+    )
+
+
+def _placement_group(plan: PoolPlan, naming: Naming) -> pulumi.Input[str] | None:
+    """A new group, the user's own, or none."""
+    if plan.makes_placement_group:
+        return Placement(naming.name(f"{plan.spec.name}-placement-group"), PlacementArgs(naming)).group_name
+    return plan.own_placement_group
+
+
+def _pod_roles(settings: Settings, naming: Naming, account: Account, cluster: EksCluster, keys: KeyBucket) -> None:
+    """What pods of this program's own may do in AWS."""
+    cluster_arn = account.arn("eks", f"cluster/{naming.cluster}")
+    PodRole(
+        naming.name("job"),
+        PodRoleArgs(
+            naming,
+            description=f"Job pods of {naming.cluster}: exchange of public SSH keys",
+            cluster_arn=cluster_arn,
+            namespace=JOB_NAMESPACE,
+            service_account=JOB_SERVICE_ACCOUNT,
+            policy=keys.arn.apply(lambda arn: policies.to_json(policies.exchange_job_keys(arn))),
+            cluster_name=cluster.name,
+        ),
+    )
+    if settings.platform.autoscaler:
+        PodRole(
+            naming.name("autoscaler"),
+            PodRoleArgs(
+                naming,
+                description=f"Cluster autoscaler of {naming.cluster}",
+                cluster_arn=cluster_arn,
+                namespace="kube-system",
+                service_account="cluster-autoscaler",
+                policy=policies.to_json(policies.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
+                cluster_name=cluster.name,
+            ),
+        )
+
+
+def _flat(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:
+    return [subnet for in_zone in subnets.values() for subnet in in_zone]

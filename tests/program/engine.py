@@ -1,0 +1,179 @@
+"""Runs the program under Pulumi's mocks and records every resource as the engine would see it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.mocks import test as under_mocks
+from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.rpc import deserialize_properties
+
+from infra import program
+from infra.facts import Facts
+from infra.settings import Settings
+
+STACK = "pulumi:pulumi:Stack"
+VPC = "aws:ec2/vpc:Vpc"
+SUBNET = "aws:ec2/subnet:Subnet"
+INTERNET_GATEWAY = "aws:ec2/internetGateway:InternetGateway"
+NAT_GATEWAY = "aws:ec2/natGateway:NatGateway"
+ROUTE = "aws:ec2/route:Route"
+VPC_ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
+FLOW_LOG = "aws:ec2/flowLog:FlowLog"
+DEFAULT_SECURITY_GROUP = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
+SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+EGRESS_RULE = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+ROLE = "aws:iam/role:Role"
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+ROLE_POLICY_ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+KEY = "aws:kms/key:Key"
+LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
+FILE_SYSTEM_POLICY = "aws:efs/fileSystemPolicy:FileSystemPolicy"
+BACKUP_POLICY = "aws:efs/backupPolicy:BackupPolicy"
+MOUNT_TARGET = "aws:efs/mountTarget:MountTarget"
+ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
+BUCKET = "aws:s3/bucket:Bucket"
+BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+BUCKET_LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+BUCKET_ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
+BUCKET_OWNERSHIP = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
+PUBLIC_ACCESS_BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+CLUSTER = "aws:eks/cluster:Cluster"
+ADDON = "aws:eks/addon:Addon"
+ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
+ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+GROUP_TAG = "aws:autoscaling/tag:Tag"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource as the program registered it."""
+
+    type: str
+    name: str
+    inputs: Mapping[str, Any]
+    state: Mapping[str, Any]
+    parents: tuple[str, ...]
+    """Types of its parent, grandparent, ..., the nearest last."""
+    dependencies: frozenset[str]
+    """Names of the resources that it waits for."""
+    ignored_changes: tuple[str, ...]
+    protected: bool
+    delete_before_replace: bool
+    custom: bool
+
+
+@dataclass
+class Deployment:
+    """All that one run of the program made, and what it told."""
+
+    resources: list[Resource] = field(default_factory=list)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    secret_outputs: frozenset[str] = frozenset()
+
+    def created(self, token: str, *name_parts: str) -> list[Resource]:
+        """Resources of a type whose names contain all the parts."""
+        return [one for one in self.resources if one.type == token and all(part in one.name for part in name_parts)]
+
+    def only(self, token: str, *name_parts: str) -> Resource:
+        found = self.created(token, *name_parts)
+        assert len(found) == 1, f"{token} {name_parts}: {[one.name for one in found]}"
+        return found[0]
+
+    def named(self, name: str) -> list[Resource]:
+        return [one for one in self.resources if one.name == name]
+
+    def waits_for(self, resource: Resource) -> set[str]:
+        """Names of everything that must exist before the resource, near and far."""
+        by_name: dict[str, list[Resource]] = {}
+        for one in self.resources:
+            by_name.setdefault(one.name, []).append(one)
+        seen: set[str] = set()
+        todo = list(resource.dependencies)
+        while todo:
+            name = todo.pop()
+            if name not in seen:
+                seen.add(name)
+                todo += [dependency for one in by_name.get(name, ()) for dependency in one.dependencies]
+        return seen
+
+
+class RecordingMonitor(MockMonitor):
+    """Keeps what the engine is told of a resource beside its inputs."""
+
+    def __init__(self, mocks: Mocks, deployment: Deployment) -> None:
+        super().__init__(mocks)
+        self._deployment = deployment
+
+    def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
+        response = super().RegisterResource(request)
+        if request.type == STACK:
+            return response
+        parent_types = request.parent.split("::")[2].split("$") if request.parent else []
+        self._deployment.resources.append(
+            Resource(
+                type=request.type,
+                name=request.name,
+                inputs=deserialize_properties(request.object),
+                state=self.resources[response.urn].state,
+                parents=tuple(parent_types),
+                dependencies=frozenset(urn.split("::")[-1] for urn in request.dependencies),
+                ignored_changes=tuple(request.ignoreChanges),
+                protected=request.protect,
+                delete_before_replace=request.deleteBeforeReplace,
+                custom=request.custom,
+            )
+        )
+        return response
+
+
+class Defaults(Mocks):
+    """Answers with a resource's inputs and the least that AWS would add."""
+
+    def call(self, args: Any) -> Any:
+        raise AssertionError(f"the program looks up {args.token}: lookups belong into infra.facts")
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        computed: dict[str, Any] = {"arn": f"arn:aws:mock:us-west-2:123456789012:{args.name}", "name": args.name}
+        match args.typ:
+            case "aws:eks/cluster:Cluster":
+                computed |= {"endpoint": "https://mock.eks.amazonaws.com", "certificateAuthority": {"data": "Y2E="}}
+                args.inputs["vpcConfig"]["clusterSecurityGroupId"] = "sg-cluster"
+            case "aws:eks/nodeGroup:NodeGroup":
+                computed |= {"resources": [{"autoscalingGroups": [{"name": f"eks-{args.name}"}]}], "nodeGroupName": args.name}
+            case "aws:ec2/launchTemplate:LaunchTemplate":
+                computed |= {"latestVersion": 1}
+            case "aws:s3/bucket:Bucket":
+                computed |= {"bucket": args.name}
+            case "aws:kms/key:Key":
+                computed |= {"keyId": args.name}
+            case "aws:ec2/vpcEndpoint:VpcEndpoint":
+                computed |= {"prefixListId": "pl-mock"}
+        return f"{args.name}-id" if args.custom else None, {**computed, **args.inputs}
+
+
+def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Deployment:
+    """Run the program to its end for one stack."""
+    deployment = Deployment()
+    mocks = mocks or Defaults()
+    set_mocks(mocks, project="gpumpi", stack=settings.stack, monitor=RecordingMonitor(mocks, deployment))
+
+    @under_mocks
+    def run() -> pulumi.Output[None]:
+        outputs = pulumi.Output.from_input(dict(program.build(settings, facts)))
+
+        def keep(values: Mapping[str, Any]) -> None:
+            deployment.outputs = dict(values)
+
+        return outputs.apply(keep)
+
+    run()
+    return deployment

@@ -1,0 +1,107 @@
+"""Import arrows point one way, and nothing in the program asks where it runs."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+INFRA = ROOT / "infra"
+MODULES = sorted(INFRA.rglob("*.py"))
+COMPONENTS = sorted((INFRA / "components").glob("*.py"))
+FOR_COMPONENTS = {
+    "infra.addresses",
+    "infra.boot",
+    "infra.components",
+    "infra.instances",
+    "infra.naming",
+    "infra.policies",
+    "infra.versions",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules that a file imports; `from infra import x` counts as `infra.x`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            found |= {f"{module}.{alias.name}" for alias in node.names} if module == "infra" else {module}
+    return found
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(MODULES) > 30 and len(COMPONENTS) > 8
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_the_program_never_imports_the_local_cloud(path: Path) -> None:
+    assert not {one for one in imports(path) if one.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_the_program_never_asks_whether_it_runs_locally(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bif\b[^\n]*\blocal(cloud|host|stack)?\b", text.replace("locally", "")), "no `if local`"
+    assert not re.search(r"AWS_ENDPOINT_URL|127\.0\.0\.1|localhost", text)
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+def test_components_know_neither_settings_nor_facts(path: Path) -> None:
+    ours = {one for one in imports(path) if one.split(".")[0] == "infra"}
+    assert not {one for one in ours if not any(one == known or one.startswith(f"{known}.") for known in FOR_COMPONENTS)}
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=name)
+def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "pulumi.Config" not in text
+    assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "a lookup belongs into infra.facts"
+
+
+@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.name != "__init__.py"], ids=name)
+def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and "ComponentResource" in ast.unparse(one)]
+    assert len(classes) == 1, "one file, one component"
+    component = classes[0]
+    assert (ast.get_docstring(component) or "").startswith("Creates")
+    init = next(one for one in component.body if isinstance(one, ast.FunctionDef) and one.name == "__init__")
+    assert ast.unparse(init.body[-1]).startswith("self.register_outputs(")
+
+
+def test_only_the_program_reads_pulumi_s_configuration() -> None:
+    readers = [path.name for path in MODULES if "runtime import config" in path.read_text(encoding="utf-8")]
+    assert readers == ["stack_file.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_no_module_is_called_after_nothing_in_particular(path: Path) -> None:
+    assert path.stem not in ("utils", "helpers", "common", "misc")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_file_stays_below_four_hundred_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_the_architecture_fits_on_one_screen() -> None:
+    tree = ast.parse((INFRA / "program.py").read_text(encoding="utf-8"))
+    build = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "build")
+    assert build.end_lineno is not None and build.end_lineno - build.lineno < 60
+
+
+def test_importing_the_program_loads_no_boto3() -> None:
+    """`pulumi preview` pays for every import; clients are made where facts are gathered."""
+    code = "import sys, infra.program; print(sorted({'boto3', 'botocore', 'pulumi_kubernetes', 'moto'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
