@@ -1,0 +1,209 @@
+"""What counts as a change, and what of it needs a new resource."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcloud.engine.codec import UNKNOWN
+from localcloud.engine.diff import Change, compare
+from localcloud.engine.paths import parse, show
+from localcloud.engine.resource import Prop
+
+PLAIN = Prop()
+SET = Prop(unordered=True)
+JSON = Prop(json=True)
+NEEDS_NEW = Prop(replace=True)
+POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": "*"}]}
+RULES = Prop(unordered=True, fields={"port": PLAIN, "cidrs": Prop(unordered=True, default=[])})
+
+
+def changes(prop: Prop, old: Any, new: Any) -> list[str]:
+    """Kinds and places, e.g. `update! x[0].port`; `!` for what needs a new resource. None: not there."""
+    state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
+    found = compare({"x": prop}, state, inputs)
+    return [f"{change.kind}{'!' if change.replace else ''} {show(change.path)}" for change in found.changes]
+
+
+@pytest.mark.parametrize(
+    ("prop", "old", "new", "expected"),
+    [
+        (PLAIN, "a", "a", []),
+        (PLAIN, "a", "b", ["update x"]),
+        (PLAIN, None, "b", ["add x"]),
+        (NEEDS_NEW, "a", "b", ["update! x"]),
+        # AWS and Terraform know no difference between nothing and empty.
+        (PLAIN, None, "", []),
+        (PLAIN, None, [], []),
+        (PLAIN, None, {}, []),
+        (PLAIN, None, False, []),
+        (PLAIN, True, False, ["update x"]),
+        (PLAIN, ["a"], [], ["delete x"]),
+        # What the program no longer says goes back to the default, and to nothing without one.
+        (PLAIN, "chosen by AWS", None, []),
+        (Prop(default="a"), "a", None, []),
+        (Prop(default="a"), "b", None, ["delete x"]),
+        (Prop(default="a", replace=True), "b", None, ["delete! x"]),
+        (Prop(default={}), {"Name": "n"}, None, ["delete x"]),
+        (Prop(default={}), {}, None, []),
+        (Prop(default=True), None, None, ["update x"]),
+        # Numbers are numbers, however they are written.
+        (PLAIN, 1, 1.0, []),
+        (PLAIN, "1", 1, []),
+        (PLAIN, "true", True, []),
+        (PLAIN, 1, True, ["update x"]),
+        (PLAIN, 1, 2, ["update x"]),
+        # Lists have an order, sets have none.
+        (PLAIN, ["a", "b"], ["b", "a"], ["update x[0]", "update x[1]"]),
+        (PLAIN, ["a"], ["a", "b"], ["add x[1]"]),
+        (PLAIN, ["a", "b"], ["a"], ["delete x[1]"]),
+        (SET, ["a", "b"], ["b", "a"], []),
+        (SET, ["a", "b"], ["b", "c"], ["delete x[0]", "add x[1]"]),
+        (SET, ["a"], ["b"], ["update x[0]"]),
+        (SET, ["a", "a"], ["a"], ["delete x[1]"]),
+        # Maps: every key counts.
+        (PLAIN, {"a": "1", "b": "2"}, {"a": "1", "c": "3"}, ["delete x.b", "add x.c"]),
+        (PLAIN, {"gpumpi:stack": "a"}, {"gpumpi:stack": "b"}, ["update x.gpumpi:stack"]),
+        # Objects: what AWS adds does not count, what the program says does.
+        (Prop(fields={"a": PLAIN, "b": PLAIN}), {"a": 1, "b": 2, "arn": "x"}, {"a": 1}, []),
+        (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 2, "b": 2}, ["update! x.a"]),
+        (Prop(fields={"a": NEEDS_NEW, "b": PLAIN}), {"a": 1, "b": 2}, {"a": 1, "b": 3}, ["update x.b"]),
+        (RULES, [{"port": 1, "cidrs": ["a", "b"]}, {"port": 2, "cidrs": []}], [{"port": 2}, {"port": 1, "cidrs": ["b", "a"]}], []),
+        (RULES, [{"port": 1, "cidrs": ["a"]}], [{"port": 1}], ["update x[0]"]),
+        # The first new element could take either old one; the second leaves it no choice.
+        (Prop(unordered=True, fields={"a": PLAIN, "b": PLAIN}), [{"a": 1, "b": 2}, {"a": 1, "b": 3}], [{"a": 1}, {"a": 1, "b": 2}], []),
+        # Documents.
+        (JSON, '{"a": 1, "b": 2}', '{"b":2,"a":1}', []),
+        (JSON, '{"a": 1}', '{"a": 2}', ["update x"]),
+        (JSON, '{"a": [1, 2]}', '{"a": [2, 1]}', ["update x"]),
+        (JSON, json.dumps(POLICY), json.dumps(POLICY).replace('["s3:GetObject", "s3:ListBucket"]', '["s3:ListBucket", "s3:GetObject"]'), []),
+        (JSON, json.dumps(POLICY), json.dumps(POLICY).replace('"*"', '["*"]'), []),
+        (JSON, json.dumps(POLICY), json.dumps(POLICY).replace('"*"', '"a"'), ["update x"]),
+        (JSON, "not a document", "not a document", []),
+        (JSON, "not a document", "{}", ["update x"]),
+        # What is not known yet is a change.
+        (PLAIN, "a", UNKNOWN, ["update x"]),
+        (NEEDS_NEW, "a", UNKNOWN, ["update! x"]),
+        (PLAIN, None, UNKNOWN, ["add x"]),
+        (PLAIN, {"a": "1"}, {"a": UNKNOWN}, ["update x.a"]),
+        (SET, ["a", "b"], ["a", UNKNOWN], ["update x[1]"]),
+    ],
+)
+def test_a_change_is_what_the_official_provider_would_see(prop: Prop, old: Any, new: Any, expected: list[str]) -> None:
+    assert changes(prop, old, new) == expected
+
+
+def test_only_what_the_program_says_is_compared() -> None:
+    state = {"name": "a", "arn": "arn:aws:ec2:...", "id": "vpc-1"}
+    assert not compare({"name": PLAIN}, state, {"name": "a"})
+
+
+def test_ignored_places_are_no_changes() -> None:
+    props = {"scaling": Prop(fields={"size": PLAIN, "max": PLAIN}), "tags": PLAIN}
+    state = {"scaling": {"size": 5, "max": 8}, "tags": {"a.b": "1"}}
+    inputs = {"scaling": {"size": 2, "max": 9}, "tags": {"a.b": "2"}}
+    found = compare(props, state, inputs, [parse("scaling.size"), parse('tags["a.b"]')])
+    assert found.changes == (Change(("scaling", "max"), "update"),)
+
+
+def test_a_difference_names_the_properties_that_change_and_those_that_need_a_new_resource() -> None:
+    props = {"a": NEEDS_NEW, "b": PLAIN, "c": NEEDS_NEW}
+    found = compare(props, {"a": 1, "b": [1], "c": 1}, {"a": 2, "b": [2], "c": 1})
+    assert (found.keys, found.replaces) == ({"a", "b"}, {"a"})
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a.b", "a[0]", "a[0].b[11].c", 'a["b.c"]', 'a["b\\"c"].d', "a.gpumpi:stack", "a[*].b"]
+)
+def test_a_path_is_written_as_it_is_read(text: str) -> None:
+    assert show(parse(text)) == text.replace("[*]", ".*")
+
+
+SCALARS = st.one_of(st.integers(-3, 3), st.booleans(), st.sampled_from(["", "a", "b", "1"]))
+NAMES = st.sampled_from(["a", "b", "c", "d.e"])
+
+
+@st.composite
+def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Prop, Any]:
+    """A property and a value of it."""
+    kind = draw(st.sampled_from(["scalar", "map", "list", "set", "json", "object", "objects"] if depth else ["scalar"]))
+    replace = draw(st.booleans())
+    if kind == "map":
+        return Prop(replace=replace), draw(st.dictionaries(NAMES, SCALARS, max_size=3))
+    if kind in ("list", "set"):
+        return Prop(replace=replace, unordered=kind == "set"), draw(st.lists(SCALARS, max_size=4))
+    if kind == "json":
+        return Prop(replace=replace, json=True), json.dumps(draw(st.dictionaries(NAMES, SCALARS, max_size=3)))
+    if kind in ("object", "objects"):
+        members = draw(st.dictionaries(NAMES, typed(depth=depth - 1), min_size=1, max_size=3))
+        fields = {name: prop for name, (prop, _) in members.items()}
+        value = {name: value for name, (_, value) in members.items()}
+        if kind == "object":
+            return Prop(replace=replace, fields=fields), value
+        copies = [value] * draw(st.integers(0, 3))
+        return Prop(replace=replace, unordered=draw(st.booleans()), fields=fields), copies
+    return Prop(replace=replace), draw(SCALARS)
+
+
+resources = st.dictionaries(NAMES, typed(), min_size=1, max_size=4)
+Resource = dict[str, tuple[Prop, Any]]
+
+
+def props_of(resource: Resource) -> dict[str, Prop]:
+    return {name: prop for name, (prop, _) in resource.items()}
+
+
+def values_of(resource: Resource) -> dict[str, Any]:
+    return {name: value for name, (_, value) in resource.items()}
+
+
+def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
+    """The same value in AWS's words: more members, another order, other spaces."""
+    if prop.json and value:
+        return json.dumps(json.loads(value), indent=2, sort_keys=True)
+    if isinstance(value, list):
+        told = [as_aws_tells(Prop(fields=prop.fields), element, chance) for element in value]
+        return chance.sample(told, len(told)) if prop.unordered else told
+    if isinstance(value, dict) and prop.fields:
+        return {"arn": "arn:aws:..."} | {name: as_aws_tells(prop.fields[name], member, chance) for name, member in value.items()}
+    return value
+
+
+@given(resources, st.randoms(use_true_random=False))
+def test_what_aws_says_in_other_words_is_no_change(resource: Resource, chance: random.Random) -> None:
+    state = {name: as_aws_tells(prop, value, chance) for name, (prop, value) in resource.items()}
+    assert not compare(props_of(resource), {**state, "id": "x-1"}, values_of(resource))
+
+
+@given(resources, resources)
+def test_after_the_changes_are_made_there_are_none(old: Resource, new: Resource) -> None:
+    props = props_of(new)
+    found = compare(props, values_of(old), values_of(new))
+    changed = {name: value for name, value in values_of(new).items() if name in found.keys}
+    assert not compare(props, {**values_of(old), **changed}, values_of(new))
+
+
+@given(resources, resources)
+def test_what_needs_a_new_resource_is_among_the_changes(old: Resource, new: Resource) -> None:
+    found = compare(props_of(new), values_of(old), values_of(new))
+    assert found.replaces <= found.keys <= new.keys()
+    assert {name for name in found.keys if new[name][0].replace} <= found.replaces
+
+
+@given(resources, st.data())
+def test_what_is_unknown_always_changes(resource: Resource, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(resource)))
+    inputs = {**values_of(resource), name: UNKNOWN}
+    found = compare(props_of(resource), values_of(resource), inputs)
+    assert found.keys == {name}
+    assert (name in found.replaces) == resource[name][0].replace
+
+
+@given(resources, st.data())
+def test_an_ignored_property_never_changes(resource: Resource, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(resource)))
+    inputs = {**values_of(resource), name: UNKNOWN}
+    assert not compare(props_of(resource), values_of(resource), inputs, [(name,)])

@@ -1,0 +1,139 @@
+"""The provider stand-in under the real engine, when things go wrong."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine.projects import Project, client, control, kill_engine
+
+NETWORK = """
+    import pulumi
+    import pulumi_aws as aws
+
+    vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", enable_dns_hostnames=True{options})
+    aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block="10.0.0.0/24")
+"""
+LIMIT = {"service": "ec2", "operation": "CreateSubnet", "code": "SubnetLimitExceeded", "message": "The limit is 200."}
+ATTRIBUTE = {"service": "ec2", "operation": "ModifyVpcAttribute", "code": "UnauthorizedOperation", "message": "No."}
+
+
+CLUSTER = """
+    import pulumi_aws as aws
+
+    vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
+    parts = [
+        aws.ec2.Subnet(f"part{zone}", vpc_id=vpc.id, cidr_block=f"10.0.{number}.0/24", availability_zone=f"us-west-2{zone}")
+        for number, zone in enumerate("ab")
+    ]
+    trust = '{"Version": "2012-10-17", "Statement": [' \\
+        '{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "eks.amazonaws.com"}}]}'
+    role = aws.iam.Role("control", assume_role_policy=trust)
+    aws.eks.Cluster("train", role_arn=role.arn, vpc_config={"subnet_ids": [part.id for part in parts]})
+"""
+
+
+def own_vpcs(project: Project) -> list[str]:
+    vpcs = client(project.cloud, "ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]
+    return [vpc["VpcId"] for vpc in vpcs]
+
+
+def test_a_refusal_names_resource_and_cause_and_the_next_up_makes_what_is_missing(project: Project) -> None:
+    project.create(NETWORK.replace("{options}", ""))
+    control(project.cloud, "POST", "faults", LIMIT)
+    failed = project.run("up")
+    assert failed.exit_code != 0
+    error = next(error for error in failed.errors if "SubnetLimitExceeded" in error)
+    assert error.startswith("creating EC2 Subnet (part): operation error EC2: CreateSubnet, https response error StatusCode: 400, ")
+    assert error.endswith("api error SubnetLimitExceeded: The limit is 200.")
+
+    again = project.run("up")
+    assert (again.ok, again.changes.get("create")) == (True, 1), again.output
+    assert len(own_vpcs(project)) == 1
+
+
+def test_what_is_made_halfway_is_kept_and_the_next_up_takes_it_as_it_is(project: Project) -> None:
+    """As with the official provider, which records what it was asked for: a refresh tells the truth."""
+    project.create(NETWORK.replace("{options}", ""))
+    control(project.cloud, "POST", "faults", ATTRIBUTE)
+    failed = project.run("up")
+    assert any("creating EC2 VPC (net): operation error EC2: ModifyVpcAttribute" in error for error in failed.errors), failed.output
+    recorded = project.state()["net"]
+    assert (recorded["id"], "UnauthorizedOperation" in str(recorded["initErrors"])) == (own_vpcs(project)[0], True)
+
+    again = project.run("up")
+    assert (again.ok, again.changes.get("create")) == (True, 1), again.output
+    assert own_vpcs(project) == [recorded["id"]]
+    assert "initErrors" not in project.state()["net"]
+
+    assert project.run("refresh").changes == {"update": 1}
+    assert project.run("up").changes == {"update": 1}
+    answer = client(project.cloud, "ec2").describe_vpc_attribute(VpcId=recorded["id"], Attribute="enableDnsHostnames")
+    assert answer["EnableDnsHostnames"]["Value"] is True
+
+
+def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> None:
+    options = ', opts=pulumi.ResourceOptions(replace_on_changes=["#initerror"])'
+    project.create(NETWORK.replace("{options}", options))
+    control(project.cloud, "POST", "faults", ATTRIBUTE)
+    project.run("up")
+    halfway = own_vpcs(project)
+    again = project.run("up")
+    assert again.ok, again.output
+    assert again.changes["replace"] == 1
+    assert len(own_vpcs(project)) == 1
+    assert own_vpcs(project) != halfway
+
+
+def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Project) -> None:
+    project.create(CLUSTER)
+    control(project.cloud, "PUT", "delays", {"factor": 1})
+    eks = client(project.cloud, "eks")
+    log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
+    try:
+        with project.running("up") as (engine, _):
+            await_(lambda: eks.list_clusters()["clusters"])
+            assert creation not in log.read_text(), "it waits for the cluster"
+            kill_engine(engine)
+        await_(lambda: creation in log.read_text())
+    finally:
+        control(project.cloud, "PUT", "delays", {"factor": 0})
+
+    assert "net" in project.state(), "what was done is recorded"
+    other = Project(project.cloud, project.folder.parent / "other", "other")
+    other.create(NETWORK.replace("{options}", ""))
+    assert other.run("up").ok
+
+
+def await_(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Until the condition holds; other processes bring it about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            'aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", ipv4_ipam_pool_id="ipam-pool-1")',
+            'the local provider does not know "ipv4IpamPoolId" of aws:ec2/vpc:Vpc',
+        ),
+        ('aws.sqs.Queue("jobs")', "the local provider does not know the resource type aws:sqs/queue:Queue"),
+        ("aws.get_region()", "the local provider has no functions, and aws:index/getRegion:getRegion is one"),
+        (
+            'aws.Provider("other", region="us-west-2", profile="work")',
+            "the local provider does not know the provider setting profile; it takes region only",
+        ),
+        (
+            'aws.Provider("other")',
+            "Missing region configuration. Set it with `pulumi config set aws:region <region>`",
+        ),
+    ],
+)
+def test_what_the_stand_in_cannot_do_it_refuses_in_the_preview(project: Project, program: str, message: str) -> None:
+    project.create(f"import pulumi_aws as aws\n{program}\n")
+    preview = project.run("preview")
+    assert preview.exit_code != 0
+    assert message in preview.output
