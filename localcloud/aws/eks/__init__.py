@@ -11,6 +11,8 @@ def install() -> None:
         addons,
         cluster_updates,
         clusters,
+        node_group_updates,
+        node_groups,
         pod_identity,
         tags,
         updates,

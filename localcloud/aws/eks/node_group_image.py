@@ -7,8 +7,7 @@ from localcloud.aws import images
 from localcloud.aws.ec2 import instance_types as ec2_types
 from localcloud.aws.eks import versions
 from localcloud.aws.eks.errors import invalid_parameter, invalid_request, not_emulated
-from localcloud.aws.eks.node_group_template import UserTemplate
-from localcloud.aws.eks.state import Cluster, Record
+from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
 DEFAULT_INSTANCE_TYPE = "t3.medium"
 INSTANCE_TYPES_LIMIT = 20

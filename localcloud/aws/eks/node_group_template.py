@@ -5,38 +5,13 @@ https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
 """
 
 import base64
-from dataclasses import dataclass, field
 from typing import Any
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch_templates
 from localcloud.aws.eks.errors import invalid_parameter, invalid_request
-from localcloud.aws.eks.state import Record
+from localcloud.aws.eks.state import Record, UserTemplate
 from localcloud.aws.errors import AwsError
-
-
-@dataclass(frozen=True)
-class UserTemplate:
-    """A version of a launch template; without one, EKS's defaults."""
-
-    id: str | None = None
-    name: str | None = None
-    version: str | None = None
-    """The number, also where the user said $Latest or $Default."""
-    data: Record = field(default_factory=dict)
-
-    @property
-    def image_id(self) -> str | None:
-        return self.data.get("ImageId")
-
-    @property
-    def instance_type(self) -> str | None:
-        return self.data.get("InstanceType")
-
-    @property
-    def record(self) -> Record:
-        """As a node group shows it."""
-        return {"id": self.id, "name": self.name, "version": self.version}
 
 
 def read(call: Call, wanted: Record | None) -> UserTemplate:

@@ -14,8 +14,7 @@ import yaml
 
 from localcloud.aws.ec2 import launch_templates
 from localcloud.aws.eks import node_group_image
-from localcloud.aws.eks.node_group_template import UserTemplate
-from localcloud.aws.eks.state import Cluster, Record
+from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
 NODE_CONFIG = "application/node.eks.aws"
 _BOUNDARY = "//"
@@ -45,9 +44,8 @@ def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data:
     return str(template.id)
 
 
-def add_version(ec2: Any, template_id: str, data: Record) -> None:
+def add_version(template: Any, data: Record) -> None:
     """A new version of EKS's launch template, which is its default from now on."""
-    template = ec2.launch_templates[template_id]
     template.default_version_number = template.create_version(launch_templates.stored(data), "").number
 
 
@@ -70,8 +68,6 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
     if not user.image_id:
         data["ImageId"] = node_group_image.image_id(cluster.region, record["amiType"], record["version"])
         data["UserData"] = boot_text(cluster, record, data["ImageId"], data.get("UserData"))
-    if record["capacityType"] == "SPOT":
-        data["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": {"SpotInstanceType": "one-time"}}
     if user.id is None:
         disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
         data["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvda", "Ebs": disk}]
@@ -85,7 +81,8 @@ def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record
     for kind in ("instance", "volume"):
         kinds[kind] = {**kinds.get(kind, {}), **own}
     return [
-        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} for kind, tags in kinds.items()
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        for kind, tags in kinds.items()
     ]
 
 

@@ -15,16 +15,44 @@ from localcloud.aws.patching import state_of
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class UserTemplate:
+    """The version of a launch template that a node group was made from; all None without one."""
+
+    id: str | None = None
+    name: str | None = None
+    version: str | None = None
+    """The number, also where the user said $Latest or $Default."""
+    data: Record = field(default_factory=dict)
+
+    @property
+    def image_id(self) -> str | None:
+        return self.data.get("ImageId")
+
+    @property
+    def instance_type(self) -> str | None:
+        return self.data.get("InstanceType")
+
+    @property
+    def record(self) -> Record:
+        """As a node group shows it."""
+        return {"id": self.id, "name": self.name, "version": self.version}
+
+
 @dataclass
 class NodeGroup:
     record: Record
     token: str
     """The client's idempotency token."""
+    uuid: str
+    """Part of the names of what EKS makes for it."""
+    types: list[str]
+    """Instance types, the preferred one first."""
+    template: UserTemplate
     template_id: str | None = None
     """EKS's own launch template, made from the user's."""
     profile: str | None = None
     """The instance profile that carries the node role."""
-    owns_remote_access_group: bool = False
     updates: dict[str, Record] = field(default_factory=dict)
 
     @property

@@ -12,18 +12,25 @@ from localcloud.aws.eks.state import Record, addon_of, cluster_of, node_group_of
 from localcloud.aws.patching import operation
 
 
-def start(
-    updates: dict[str, Record], update_type: str, params: dict[str, Any], duration: str, then: Callable[[Record], None]
-) -> Record:
-    """A new update, in progress. When its time has come it is Successful and `then` does what it was for, or makes it Failed."""
+def new(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
+    """A new update, in progress until somebody says otherwise."""
     update: Record = {
         "id": str(uuid.uuid4()),
+        "status": "InProgress",
         "type": update_type,
         "params": [{"type": name, "value": _text(value)} for name, value in params.items() if value is not None],
         "createdAt": now(),
         "errors": [],
     }
     updates[update["id"]] = update
+    return update
+
+
+def start(
+    updates: dict[str, Record], update_type: str, params: dict[str, Any], duration: str, then: Callable[[Record], None]
+) -> Record:
+    """A new update that is Successful when its time has come; then `then` does what it was for."""
+    update = new(updates, update_type, params)
     durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update))
     return update
 
