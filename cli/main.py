@@ -67,6 +67,16 @@ def validate(
 
 
 @app.command()
+def settings(
+    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+) -> None:
+    """Everything a stack file may say: meaning, default, and what a change does to a live cluster."""
+    from cli import settings as verb
+
+    raise typer.Exit(verb.run(form))
+
+
+@app.command()
 def demo(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what Pulumi prints.")] = False,
     as_json: Json = False,
