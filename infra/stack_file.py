@@ -91,8 +91,8 @@ def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Ite
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines:
-                where = _user_path((*path, name))
-                yield Problem(where, f"is written twice, in lines {lines[name]} and {line}; keep one")
+                both = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
+                yield Problem(_user_path((*path, name)), f"is written twice, in {both}; keep one")
             lines[name] = line
             yield from _duplicates(value, (*path, name))
     elif isinstance(node, yaml.SequenceNode):

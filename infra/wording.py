@@ -30,8 +30,9 @@ def missing(key: str, example: object) -> str:
 
 
 def unknown_key(key: str, choices: Sequence[str]) -> str:
-    hint = did_you_mean(key, choices)
-    return f"is not a setting{hint or f'; here there are {all_of(sorted(set(choices)))}'}"
+    there = sorted(set(choices))
+    hint = did_you_mean(key, there) or f"; here there {'is' if len(there) == 1 else 'are'} {all_of(there)}"
+    return f"is not a setting{hint}"
 
 
 def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
@@ -48,7 +49,8 @@ def wrong_value(
     if exact := _only_quotes_are_wrong(value, expected, key, example):
         return exact
     if choices and isinstance(value, str | int):
-        return f"{shown(value)} is not known; write {wanted}{did_you_mean(str(value), [str(c) for c in choices])}"
+        hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+        return f"{shown(value)} is not known; write {wanted}{hint}"
     if isinstance(value, Mapping | list | tuple):
         return f"is {shown(value)}; write {wanted}"
     like = f", like {{kind: {value}}}" if value in kinds else ""

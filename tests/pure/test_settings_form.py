@@ -1,0 +1,265 @@
+"""Errors of form: each one sentence with the path, the value and the way out."""
+
+from typing import Any
+
+import pytest
+from tests.pure.world import pool, settings, values
+
+from infra.problems import Problem, SettingsError, is_doubtful
+from infra.settings import Settings
+
+PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
+
+
+def errors(raw: dict[str, Any]) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(raw, stack="test", region="us-west-2")
+    return [str(problem) for problem in caught.value.problems]
+
+
+FORM: dict[str, tuple[dict[str, Any], str]] = {
+    # unknown keys
+    "unknown key at the top": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
+    "unknown key without a near one": (
+        values(queue=True),
+        "queue: is not a setting; here there are costCenter, network, platform, pools, storage, tags and target",
+    ),
+    "unknown key below": (values(pool(minsize=1)), "pools[0].minsize: is not a setting; did you mean minSize?"),
+    "unknown key deep below": (
+        values(target={"endpointAccess": {"publicCidr": ["203.0.113.0/24"]}}),
+        "target.endpointAccess.publicCidr: is not a setting; did you mean publicCidrs?",
+    ),
+    "unknown key in one branch of a union": (
+        values(storage={"efs": {"mountPth": "/x"}}),
+        "storage.efs.mountPth: is not a setting; did you mean mountPath?",
+    ),
+    "unknown key beside a kind": (
+        values(pool(capacity={"kind": "spot", "reservationId": "cr-0123456789abcdef0"})),
+        "pools[0].capacity.reservationId: is not a setting; here there is kind",
+    ),
+    "region among our keys": (values(region="us-west-2"), "region: is not a setting; write aws:region"),
+    "stack among our keys": (values(stack="x"), "stack: is not a setting; the file's name says it"),
+    # wrong types
+    "version without quotes": (
+        values(target={"kubernetesVersion": 1.3}),
+        'target.kubernetesVersion: 1.3 is a number; write the version in quotes, like "1.35"',
+    ),
+    "add-on version without quotes": (
+        values(target={"addonVersions": {"coredns": 1.2}}),
+        'target.addonVersions.coredns: 1.2 is a number; write the version in quotes, like "1.2"',
+    ),
+    "number where text is wanted": (
+        values(pool(labels={"team": 7})),
+        'pools[0].labels.team: 7 is a number; write it in quotes, like "7"',
+    ),
+    "truth where text is wanted": (
+        values(tags={"open": True}),
+        'tags.open: true is not text; write it in quotes, like "true"',
+    ),
+    "text where a number is wanted": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text; write it without quotes: 2'),
+    "word where a number is wanted": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text; write a whole number'),
+    "part of a node": (values(pool(minSize=1.5)), "pools[0].minSize: 1.5 is not a whole number"),
+    "truth where a number is wanted": (values(pool(minSize=True)), "pools[0].minSize: true is yes or no; write a whole number"),
+    "text where truth is wanted": (
+        values(target={"deletionProtection": "true"}),
+        'target.deletionProtection: "true" is text; write it without quotes: true',
+    ),
+    "text where a list is wanted": (values(target={"admins": "me"}), 'target.admins: "me" is text; write a list'),
+    "list where a mapping is wanted": (values(network=["10.0.0.0/16"]), "network: is a list; write a mapping"),
+    "mapping where a list is wanted": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping; write a list"),
+    "text where a pool is wanted": (values("train"), 'pools[0]: "train" is text; write a mapping'),  # type: ignore[arg-type]
+    "kind where a mapping is wanted": (
+        values(pool(capacity="spot")),
+        'pools[0].capacity: "spot" is text; write a mapping, like {kind: spot}',
+    ),
+    "nothing where a value may be left out": (values(platform=None), "platform: is empty; write a mapping, or remove the key"),
+    "nothing where a value is needed": ({"target": None}, "target: is empty; write a mapping"),
+    # unions
+    "neither number nor list": (
+        values(network={"zones": "many"}),
+        'network.zones: "many" is text; write a whole number or a list',
+    ),
+    "a number in quotes": (values(network={"zones": "3"}), 'network.zones: "3" is text; write it without quotes: 3'),
+    "a list of the wrong things": (
+        values(network={"zones": [1, "us-west-2a"]}),
+        'network.zones[0]: 1 is a number; write it in quotes, like "1"',
+    ),
+    "neither word nor mapping": (
+        values(storage={"efs": "nne"}),
+        'storage.efs: "nne" is not known; write none or a mapping; did you mean none?',
+    ),
+    "neither word nor truth": (values(pool(efa="yes")), 'pools[0].efa: "yes" is not known; write auto, true or false'),
+    # choices
+    "not among the choices": (
+        values(network={"natGateways": "perzone"}),
+        'network.natGateways: "perzone" is not known; write none, one or perZone; did you mean perZone?',
+    ),
+    "number not among the choices": (
+        values(storage={"efs": {"infrequentAccessAfterDays": 31}}),
+        "storage.efs.infrequentAccessAfterDays: 31 is not known; write 1, 7, 14, 30, 60, 90, 180, 270 or 365",
+    ),
+    "unknown kind of capacity": (
+        values(pool(capacity={"kind": "spott"})),
+        'pools[0].capacity.kind: "spott" is not known; '
+        "write on-demand, spot, targeted-odcr or capacity-block; did you mean spot?",
+    ),
+    "no kind of capacity": (
+        values(pool(capacity={"reservationId": "cr-0123456789abcdef0"})),
+        "pools[0].capacity.kind: is missing; write on-demand, spot, targeted-odcr or capacity-block",
+    ),
+    "unknown target": (values(target={"kind": "ec3"}), 'target.kind: "ec3" is not known; write eks'),
+    # missing
+    "no target": ({}, "target: is missing; add it, like `target: {kind: eks}`"),
+    "no name": (
+        {"target": {"kind": "eks"}, "pools": [{"instanceType": "g5.xlarge", "maxSize": 1}]},
+        "pools[0].name: is missing; add it, like `name: train`",
+    ),
+    "no largest size": (
+        {"target": {"kind": "eks"}, "pools": [{"instanceType": "g5.xlarge", "name": "a"}]},
+        "pools[0].maxSize: is missing; add it, like `maxSize: 4`",
+    ),
+    "no reservation": (
+        values(pool(capacity={"kind": "capacity-block"})),
+        "pools[0].capacity.reservationId: is missing; add it, like `reservationId: cr-0123456789abcdef0`",
+    ),
+    # secrets
+    "private key": (
+        values(tags={"note": PEM}),
+        "tags.note: holds a private key in plain text; take it out and replace it, since whoever reads the file knows it",
+    ),
+    "AWS secret key": (
+        values(pool(labels={"x": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"})),
+        "pools[0].labels.x: holds an AWS secret key in plain text; "
+        "take it out and replace it, since whoever reads the file knows it",
+    ),
+    "AWS access key": (
+        values(target={"admins": ["AKIAIOSFODNN7EXAMPLE"]}),
+        "target.admins[0]: holds an AWS access key in plain text; "
+        "take it out and replace it, since whoever reads the file knows it",
+    ),
+    "token where nothing of that name is known": (
+        values(hub={"token": "hf_abcdefghijklmnopqrstuvwxyz012345"}),
+        "hub.token: holds a Hugging Face token in plain text; take it out and replace it, since whoever reads the file knows it",
+    ),
+    "secret by its name": (
+        values(tags={"dbPassword": "hunter2"}),
+        "tags.dbPassword: holds a secret (by its name) in plain text; "
+        "take it out and replace it, since whoever reads the file knows it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORM)
+def test_an_error_of_form_is_one_sentence(case: str) -> None:
+    raw, expected = FORM[case]
+    assert expected in errors(raw)
+
+
+@pytest.mark.parametrize("case", [case for case in FORM if "nothing of that name" not in case])
+def test_an_error_of_form_is_told_once(case: str) -> None:
+    raw, expected = FORM[case]
+    assert errors(raw) == [expected]
+
+
+def test_all_errors_of_form_are_told_at_once() -> None:
+    raw = values(pool(minSize="1", efa="yes"), pool(maxSize="2"), pol=[], network={"zones": "x"}, tags={"a": 1})
+    assert [error.partition(":")[0] for error in errors(raw)] == [
+        "network.zones",
+        "pools[0].minSize",
+        "pools[0].efa",
+        "pools[1].maxSize",
+        "tags.a",
+        "pol",
+    ]
+
+
+def test_no_message_shows_a_secret() -> None:
+    raw = values(pool(minSize=PEM, name=PEM), network={"zones": PEM, "natGateways": PEM}, tags={"token": "s3cr3t"})
+    text = "\n".join(errors(raw))
+    assert "PRIVATE KEY" not in text
+    assert "s3cr3t" not in text
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",  # a commit
+        "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_0123456789abcdef",
+        "projects/machine-learning/teams/vision/2026",
+    ],
+)
+def test_what_only_looks_long_is_no_secret(harmless: str) -> None:
+    assert settings(tags={"note": harmless}).tags == {"note": harmless}
+
+
+def test_what_can_be_understood_beside_an_error_is_kept() -> None:
+    raw = values(pool("a", minSize="1"), "b", pool("c"), network={"cidr": "10.9.0.0/16", "zones": "x"})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(raw, stack="test", region="us-west-2")
+    partial = caught.value.partial
+    assert partial is not None
+    assert partial.network.cidr == "10.9.0.0/16"
+    assert [one.name for one in partial.pools] == ["a", "", "c"], "indexes stay, so that paths stay true"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("pools[0].minSize", True),  # the stand-in itself
+        ("pools[0].desiredSize", True),  # beside it
+        ("pools[0].capacity.kind", False),
+        ("pools[1].name", True),  # below a stand-in
+        ("pools[2].minSize", False),
+        ("network.cidr", False),
+        ("pools", False),
+    ],
+)
+def test_rules_are_not_believed_near_a_stand_in(path: str, expected: bool) -> None:
+    assert is_doubtful(path, {"pools[0].minSize", "pools[1]"}) is expected
+
+
+def test_defaults_of_the_least_stack() -> None:
+    least = settings()
+    assert least.network.new_cidr == "10.0.0.0/16"
+    assert least.network.nat == "one"
+    assert not least.network.has_interface_endpoints
+    assert not least.target.endpoint_access.is_public
+    assert least.target.kubernetes_version == "1.35"
+    assert least.cluster_name == "gpumpi-test"
+    assert least.platform.autoscaler
+
+
+def test_a_public_endpoint_follows_from_cidrs() -> None:
+    named = settings(target={"endpointAccess": {"publicCidrs": ["203.0.113.0/24"]}})
+    assert named.target.endpoint_access.is_public
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        settings().network.cidr = "10.1.0.0/16"  # type: ignore[misc]
+
+
+def test_every_field_says_what_a_change_does() -> None:
+    def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
+        from pydantic import BaseModel
+
+        from infra.shape import leaf_types
+
+        found = []
+        for name, field in model.model_fields.items():
+            if name != "kind" and not field.exclude:
+                found.append((f"{path}{name}", field.description or ""))
+            for leaf in leaf_types(field.annotation):
+                for inner in getattr(leaf, "__args__", ()) or (leaf,):
+                    for one in leaf_types(inner):
+                        if isinstance(one, type) and issubclass(one, BaseModel):
+                            found += fields(one, f"{path}{name}.")
+        return found
+
+    described = fields(Settings)
+    assert len(described) > 40
+    assert [name for name, text in described if "Change:" not in text] == []
+
+
+def test_a_problem_reads_as_path_and_sentence() -> None:
+    assert str(Problem("pools[0].efa", "is true, but g5.xlarge has no EFA")) == "pools[0].efa: is true, but g5.xlarge has no EFA"

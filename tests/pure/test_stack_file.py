@@ -1,0 +1,224 @@
+"""A stack file is read as the Pulumi engine reads it, and what is wrong with the file itself is told with path and line."""
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from infra import stack_file
+from infra.problems import SettingsError
+from infra.settings import Settings
+from infra.stack_file import NoSuchStack, RawStack
+
+
+def read(folder: Path, text: str, name: str = "Pulumi.test.yaml") -> RawStack:
+    path = folder / name
+    path.write_text(dedent(text), encoding="utf-8")
+    return stack_file.read(path)
+
+
+def problems(raw: RawStack) -> list[str]:
+    return [str(problem) for problem in raw.problems]
+
+
+def test_our_keys_are_taken_without_their_namespace(tmp_path: Path) -> None:
+    raw = read(
+        tmp_path,
+        """
+        encryptionsalt: v1:abc
+        config:
+          aws:region: us-west-2
+          aws:profile: work
+          other:pools: 7
+          gpumpi:target: {kind: eks}
+          gpumpi:pools:
+            - {name: train, maxSize: 2}
+        """,
+    )
+    assert raw == RawStack("test", "us-west-2", {"target": {"kind": "eks"}, "pools": [{"name": "train", "maxSize": 2}]})
+
+
+def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path) -> None:
+    raw = read(tmp_path, "config: {'aws:region': us-west-2, costCenter: ml}")
+    assert raw.values == {"costCenter": "ml"}
+
+
+# What Pulumi 3.246.0 made of each text: `pulumi config --json`.
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"),
+        ("on", "on"),
+        ("true", True),
+        ("1.30", 1.3),
+        ("1e3", 1000),
+        ("08", 8),
+        ("0o17", 15),
+        ("0123", 83),
+        ("1_000", 1000),
+        (".5", 0.5),
+        ("12:30", "12:30"),
+        ("~", None),
+        ('"1.30"', "1.30"),
+        ("-3", -3),
+    ],
+)
+def test_plain_values_mean_what_they_mean_to_the_engine(tmp_path: Path, text: str, value: object) -> None:
+    raw = read(tmp_path, f"config: {{'aws:region': us-west-2, 'gpumpi:target': {{value: {text}}}}}")
+    target: Any = raw.values["target"]
+    assert target["value"] == value
+    assert type(target["value"]) is type(value)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1234", "1234"), ("1.30", "1.3"), ("true", "true"), ("", ""), ("ml", "ml")])
+def test_at_the_top_the_engine_knows_only_text(tmp_path: Path, text: str, value: str) -> None:
+    assert read(tmp_path, f"config:\n  aws:region: us-west-2\n  gpumpi:costCenter: {text}\n").values == {"costCenter": value}
+
+
+def test_duplicate_keys_are_told_with_path_and_lines(tmp_path: Path) -> None:
+    raw = read(
+        tmp_path,
+        """\
+        config:
+          aws:region: us-west-2
+          gpumpi:pools:
+            - name: train
+              maxSize: 2
+              maxSize: 3
+            - {name: eval, labels: {a: x, b: y, a: z}}
+          aws:region: us-east-1
+          gpumpi:tags: {}
+          gpumpi:tags: {}
+        """,
+    )
+    assert sorted(problems(raw)) == [
+        "aws:region: is written twice, in lines 2 and 8; keep one",
+        "pools[0].maxSize: is written twice, in lines 5 and 6; keep one",
+        "pools[1].labels.a: is written twice, in line 7; keep one",
+        "tags: is written twice, in lines 9 and 10; keep one",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "config: is missing; a stack file has its settings below `config:`"),
+        ("pools: []", "config: is missing; a stack file has its settings below `config:`"),
+        ("config:", "config: is missing; a stack file has its settings below `config:`"),
+        ("config: [a, b]", "config: is missing; a stack file has its settings below `config:`"),
+        (
+            "config:\n  a: [1, 2\n  b: 3\n",
+            "Pulumi.test.yaml: is not YAML: expected ',' or ']', but got ':', line 3, column 4",
+        ),
+        (
+            "config:\n\ta: 1\n",
+            "Pulumi.test.yaml: is not YAML: found character '\\t' that cannot start any token, line 2, column 1",
+        ),
+        ("config: {'gpumpi:target': {kind: eks}}", "aws:region: is missing; add it, like `aws:region: us-west-2`"),
+        ("config: {'aws:region': ''}", "aws:region: is missing; add it, like `aws:region: us-west-2`"),
+        (
+            "config: {'aws:region': us-west-2, 'gpumi:pools': []}",
+            "gpumi:pools: is not read; did you mean gpumpi:pools?",
+        ),
+        (
+            "config: {'aws:region': us-west-2, 'aws:secretKey': wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY}",
+            "aws:secretKey: holds an AWS secret key in plain text; set it with `pulumi config set --secret aws:secretKey` "
+            "and replace it, since whoever reads the file knows it",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_file_itself(tmp_path: Path, text: str, expected: str) -> None:
+    assert problems(read(tmp_path, text)) == [expected]
+
+
+def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:
+    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'aws:secretKey': {secure: v1:abc}}")
+    assert problems(raw) == []
+
+
+def test_an_encrypted_setting_is_told(tmp_path: Path) -> None:
+    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}")
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(raw.values, stack=raw.stack, region=raw.region)
+    assert str(caught.value) == "tags.a: is encrypted, but no setting here is a secret; write it in plain text"
+
+
+def test_a_stack_is_found_in_any_folder_by_its_short_name(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.prod.yaml").touch()
+    (tmp_path / "Pulumi.dev.yml").touch()
+    assert stack_file.find("prod", tmp_path).name == "Pulumi.prod.yaml"
+    assert stack_file.find("acme/gpumpi/prod", tmp_path).name == "Pulumi.prod.yaml"
+    assert stack_file.find("dev", tmp_path).name == "Pulumi.dev.yml"
+
+
+def test_an_unknown_stack_is_told_with_those_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchStack, match="there is no stack file in "):
+        stack_file.find("prod", tmp_path)
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.prod.yaml").touch()
+    (tmp_path / "Pulumi.test.yaml").touch()
+    with pytest.raises(NoSuchStack) as caught:
+        stack_file.find("prd", tmp_path)
+    assert str(caught.value) == f'there is no stack "prd" in {tmp_path}; did you mean prod?; there are prod, test'
+
+
+# --- the same from the engine ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import pulumi
+    from pulumi.runtime import config
+
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "prod")
+    before = (dict(config.CONFIG.get()), set(config._SECRET_KEYS.get()))
+    yield config.set_all_config
+    config.set_all_config(before[0], sorted(before[1]))
+
+
+def test_the_engines_values_are_decoded(engine: Any) -> None:
+    engine(
+        {
+            "aws:region": "us-west-2",
+            "gpumpi:target": '{"kind":"eks","kubernetesVersion":1.3}',
+            "gpumpi:pools": '[{"name":"train"}]',
+            "gpumpi:costCenter": "1234",
+            "gpumpi:tags": "{no json",
+            "other:thing": "{}",
+        }
+    )
+    target = {"kind": "eks", "kubernetesVersion": 1.3}
+    expected = {"target": target, "pools": [{"name": "train"}], "costCenter": "1234", "tags": "{no json"}
+    assert stack_file.from_engine() == RawStack("prod", "us-west-2", expected)
+
+
+def test_a_secret_of_the_engine_is_told_and_not_shown(engine: Any) -> None:
+    engine({"aws:region": "us-west-2", "gpumpi:target": '{"kind":"eks"}', "gpumpi:costCenter": "hush"}, ["gpumpi:costCenter"])
+    raw = stack_file.from_engine()
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(raw.values, stack=raw.stack, region=raw.region)
+    assert str(caught.value) == "costCenter: is encrypted, but no setting here is a secret; write it in plain text"
+
+
+def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:
+    file = read(
+        tmp_path,
+        """
+        config:
+          aws:region: us-west-2
+          gpumpi:costCenter: 0123
+          gpumpi:target: {kind: eks, kubernetesVersion: 1.30, admins: [yes, 08]}
+          gpumpi:platform:
+        """,
+        name="Pulumi.prod.yaml",
+    )
+    engine(  # as Pulumi 3.246.0 hands on the same file
+        {
+            "aws:region": "us-west-2",
+            "gpumpi:costCenter": "83",
+            "gpumpi:target": '{"admins":["yes",8],"kind":"eks","kubernetesVersion":1.3}',
+            "gpumpi:platform": "",
+        }
+    )
+    assert file == stack_file.from_engine()
