@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 LONGEST_QUOTE = 60
 
+ALIKE, A_SLIP = 0.6, 0.9
+"""How much of two words must be the same to be taken for like each other, and for the same."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -63,7 +66,7 @@ def all_of(choices: Iterable[str]) -> str:
 
 
 def _joined(choices: Iterable[str], last: str) -> str:
-    words = list(choices)
+    words = list(choices) or ["none"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
@@ -74,9 +77,11 @@ def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
 
 
 def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
-    """The choices most like the word, best first."""
+    """The choices most like the word, best first; only the best where it is a slip of a letter."""
     by_lower = {choice.lower(): choice for choice in sorted(choices, reverse=True)}
-    return [by_lower[lower] for lower in difflib.get_close_matches(word.lower(), list(by_lower), n=most, cutoff=0.6)]
+    slips = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=A_SLIP)
+    like = slips or difflib.get_close_matches(word.lower(), list(by_lower), n=most, cutoff=ALIKE)
+    return [by_lower[lower] for lower in like]
 
 
 def path_text(path: Iterable[str | int]) -> str:

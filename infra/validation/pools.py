@@ -10,6 +10,9 @@ from infra.settings import Settings
 from infra.validation import ids
 from infra.validation.where import account, pools_with_paths, pools_with_types
 
+GPU_FAMILIES = ("g", "p")
+"""First letters of the types with NVIDIA GPUs."""
+
 LEAST_VOLUME, MOST_VOLUME = 30, 16384
 """GiB: EKS's NVIDIA image takes 20, and gp3 ends at 16 TiB."""
 
@@ -36,22 +39,14 @@ def zones_of_network(settings: Settings) -> Iterator[Problem]:
 
 
 def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    named = [(f"{path}.instanceType", pool.instance_type) for path, pool in pools_with_paths(settings)]
-    for where, name in [("target.system.instanceType", settings.target.system.instance_type), *named]:
+    with_gpus = [name for name in facts.type_names if name.startswith(GPU_FAMILIES)]
+    named = [(f"{path}.instanceType", pool.instance_type, with_gpus) for path, pool in pools_with_paths(settings)]
+    system = settings.target.system.instance_type
+    for where, name, choices in [("target.system.instanceType", system, facts.type_names), *named]:
         if name not in facts.instance_types:
-            near = _near(name, facts)
+            near = nearest(name, choices, most=3)
             hint = f"; did you mean {one_of(near)}?" if near else "; choose another"
             yield Problem(where, f"{shown(name)} is not an instance type in {facts.region}{hint}")
-
-
-def _near(name: str, facts: Facts) -> list[str]:
-    """The types meant, if it is a slip of one letter; else some that are like it."""
-    near = nearest(name, facts.type_names, most=3)
-    return near[:1] if near and abs(len(near[0]) - len(name)) + _differing(near[0], name) <= 1 else near
-
-
-def _differing(one: str, other: str) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=False)) if len(one) == len(other) else 0
 
 
 def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -47,9 +47,8 @@ def _nowhere(
     usable = {zone.name for zone in facts.zones}
     offered = sorted(facts.offerings.get(instance_type.name, frozenset()) & usable)
     if not offered:
-        yield Problem(
-            where, f"{shown(instance_type.name)} is offered in no zone of {facts.region} that EKS can use; choose another"
-        )
+        nowhere = f"{shown(instance_type.name)} is offered in no zone of {facts.region} that EKS can use"
+        yield Problem(where, f"{nowhere}; choose another type or region")
         return
     way_out = f"add a subnet in {one_of(offered)}" if settings.network.is_existing else f"add {one_of(offered)} to network.zones"
     yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}; {way_out}")
