@@ -7,7 +7,7 @@ from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud.aws import calls, durations, faults, gateway
+from localcloud.aws import calls, durations, faults, gateway, inventory
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,12 @@ def _reset(_: Any) -> Any:
     BackendDict.reset()
     calls.clear()
     return {}
+
+
+@action("GET", "inventory")
+def _inventory(_: Any) -> Any:
+    durations.settle()
+    return [asdict(leftover) for leftover in inventory.leftovers()]
 
 
 @action("GET", "faults")

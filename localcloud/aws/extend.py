@@ -5,7 +5,7 @@ import os
 import threading
 from typing import Any
 
-_EXTENSIONS = ("account", "ec2", "autoscaling", "eks")
+_EXTENSIONS = ("account", "sts", "iam", "kms", "logs", "ssm", "quotas", "ec2", "autoscaling", "eks")
 """Modules of this package with an `install()`, which registers the operations of a service."""
 
 _lock = threading.Lock()
@@ -36,15 +36,20 @@ def _configure_moto() -> None:
     settings.ENABLE_AMI_VALIDATION = True
     settings.ENABLE_KEYPAIR_VALIDATION = True
     # It warns of error codes that botocore's model of a service lacks; AWS uses many of those.
-    errors.warn = lambda *_, **__: None  # type: ignore[assignment]
+    vars(errors)["warn"] = lambda *_, **__: None
 
 
 def _install_extensions() -> None:
     from moto.core.base_backend import BackendDict
+    from moto.core.common_models import BaseModel
 
     from localcloud.aws import transport
+    from localcloud.aws.inventory import pristine
 
     BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
+    # moto keeps every object it ever made, for its web page: a server would grow without end.
+    BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
+    pristine.install()
     transport.install()
     for extension in _EXTENSIONS:
         importlib.import_module(f"localcloud.aws.{extension}").install()

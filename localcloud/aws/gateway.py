@@ -1,5 +1,6 @@
 """The way of every request, in-process and in the server: recognised, failed if asked, answered by an extension or moto."""
 
+import json
 import logging
 import re
 import threading
@@ -8,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from xml.sax.saxutils import escape
 
 from moto.core.errors import get_error_model
 from moto.core.model import OperationModel, ServiceModel
@@ -58,7 +60,7 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
     with LOCK:
         durations.settle()
         call = recognise(moto_service, request, forward)
-        response = forward() if call is None else _answer(call)
+        response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
     pause = durations.taken()
     if pause:
         time.sleep(pause)
@@ -69,29 +71,29 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
 
 def recognise(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
     """What is called, with which parameters, by botocore's model; None for what no model describes."""
-    service = boto_name(moto_service)
-    try:
-        model = _service_model(service)
-        operation, path_params = _router(service).match(request)
-        params = _parameters(model, operation, request, path_params)
-    except Exception as error:  # no such model, no such operation, or not to be parsed: moto decides
-        log.debug("%s %s is not recognised: %r", request.method, request.raw_url, error)
-        return None
     credential = _CREDENTIAL.search(request.headers.get("Authorization", ""))
-    region = credential["region"] if credential else BaseResponse().get_region_from_url(request, request.raw_url)
-    key = credential["key"] if credential else request.values.get("AWSAccessKeyId", "")
-    return Call(
-        service=service,
-        operation=str(operation.name),
-        region=region,
-        account=_account_of(key),
-        access_key=key,
-        params=params,
-        request=request,
-        service_model=model,
-        operation_model=operation,
-        forward=lambda: _moto_answer(service, str(operation.name), forward),
-    )
+    for service in (boto_name(moto_service), credential["service"] if credential else ""):
+        try:
+            model = _service_model(service)
+            operation, path_params = _router(service).match(request)
+            params = _parameters(model, operation, request, path_params)
+        except Exception as error:  # no such service, no such operation, or not to be parsed
+            log.debug("%s %s is no call of %s: %r", request.method, request.raw_url, service, error)
+            continue
+        key = credential["key"] if credential else request.values.get("AWSAccessKeyId", "")
+        return Call(
+            service=service,
+            operation=str(operation.name),
+            region=credential["region"] if credential else BaseResponse().get_region_from_url(request, request.raw_url),
+            account=_account_of(key),
+            access_key=key,
+            params=params,
+            request=request,
+            service_model=model,
+            operation_model=operation,
+            forward=lambda name=service, called=str(operation.name): _moto_answer(name, called, forward),  # type: ignore[misc]
+        )
+    return None
 
 
 def _account_of(access_key: str) -> str:
@@ -134,6 +136,22 @@ def _answer(call: Call) -> Response:
             return _serialized(call, error)
         log.exception("%s.%s failed", call.service, call.operation)
         return _serialized(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
+
+
+def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
+    """moto's answer to what botocore cannot name (a presigned form, an instance's metadata), or that nobody can."""
+    try:
+        response = forward()
+        if response != NO_SUCH_URL:
+            return response
+    except NotImplementedError:
+        pass
+    message = f"The local cloud does not know this {moto_service} request: {request.method} {request.path}"
+    if request.content_type and "form" in request.content_type:
+        error = f"<Error><Code>NotImplementedInLocalCloud</Code><Message>{escape(message)}</Message></Error>"
+        return 400, {"content-type": "text/xml"}, f"<ErrorResponse>{error}</ErrorResponse>"
+    headers = {"content-type": "application/json", "x-amzn-errortype": "NotImplementedInLocalCloud"}
+    return 400, headers, json.dumps({"__type": "NotImplementedInLocalCloud", "message": message})
 
 
 def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:

@@ -33,6 +33,12 @@ def caller_arn(call: Call) -> str:
     return str(arn)
 
 
+def principal_arn(call: Call) -> str:
+    """The IAM user or role behind the caller: what a policy names."""
+    session = session_of(call)
+    return str(session.role_arn) if session is not None else caller_arn(call)
+
+
 def _unknown_key(call: Call) -> AwsError:
     """Each protocol has its own: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
     https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html (S3),

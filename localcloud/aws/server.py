@@ -56,7 +56,7 @@ class Application:
         try:
             service = self._service(environ, request)
             if service is None:
-                return 404, {"content-type": "text/plain"}, "The local cloud knows no service by this request.\n"
+                return gateway.handle("unknown", request, lambda: gateway.NO_SUCH_URL)
             return gateway.handle(service, request, lambda: transport.forward_by_path(service, request))
         except Exception:
             log.exception("%s %s", request.method, request.path)

@@ -17,6 +17,7 @@ from werkzeug.exceptions import HTTPException
 from localcloud.aws import gateway
 from localcloud.aws.call import Response
 
+_AWS_HOST = re.compile(r"https?://(?P<service>[^./]+)\.([^/]+\.)?(amazonaws\.com|api\.aws)/")
 _Handler = Callable[[Any, str, Any], Response]
 
 
@@ -63,7 +64,9 @@ def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Respons
         if pattern.match(url):
             normalized = normalize_request(request)
             return gateway.handle(service, normalized, lambda: forward_by_url(service, normalized, url))  # noqa: B023
-    return gateway.NO_SUCH_URL if re.match(r"https?://.+\.amazonaws.com/.*", url) else None
+    if not (elsewhere := _AWS_HOST.match(url)):
+        return None
+    return gateway.handle(elsewhere["service"], normalize_request(request), lambda: gateway.NO_SUCH_URL)
 
 
 def install() -> None:

@@ -1,0 +1,120 @@
+"""What is in the accounts beyond what AWS puts there.
+
+Reads all state of all backends that moto has made, of every service, account and region, and compares it with a backend as moto
+makes it. No list of resource types: what is not in a fresh account, and has not ended, is a leftover.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.base_backend import BackendDict
+
+from localcloud.aws.inventory import pristine, rules
+from localcloud.aws.inventory.state import A_TIME, Path, State, walk
+
+
+@dataclass(frozen=True)
+class Leftover:
+    service: str
+    account: str
+    region: str
+    """`aws` for services without regions."""
+    container: str
+    """Where moto keeps it: the attributes' names down to it."""
+    key: str
+    """Its key there, mostly its id or name."""
+    description: str
+
+    def __str__(self) -> str:
+        return f"{self.service} {self.region}: {self.container}[{self.key}] {self.description}"
+
+
+def leftovers() -> list[Leftover]:
+    """Everything that somebody made and did not delete; empty for an account as AWS hands it out."""
+    instances: list[Any] = list(BackendDict._instances)  # type: ignore[misc]
+    found: list[Leftover] = []
+    for backends in instances:
+        for account, region, backend in list(backends.iter_backends()):
+            service = str(backends.service_name)
+            found += (_leftover(service, account, region, *item) for item in _differences(service, backend))
+    return found
+
+
+def _differences(service: str, backend: Any) -> Iterator[tuple[Path, str]]:
+    """Path and description of what a fresh backend does not have, outermost first."""
+    now = walk(backend)
+    first = walk(pristine.twin_of(service, backend))
+    known = first.prefixes()
+    gone = _ended_names(now)
+    reported: set[Path] = set()
+    for path, value in now.leaves.items():
+        if path in first.leaves:
+            if value != first.leaves[path] and A_TIME not in (value, first.leaves[path]) and not _is_noise(path, value):
+                yield path, f"changed from {first.leaves[path]!r} to {value!r}"
+            continue
+        outermost = next(path[:end] for end in range(1, len(path) + 1) if path[:end] not in known)
+        if (
+            outermost in reported
+            or _is_noise(path, value)
+            or _is_kept_by_aws(path, now, gone)
+            or _is_tag_of_other(path, now, known)
+        ):
+            continue
+        reported.add(outermost)
+        yield outermost, _description(now.things.get(outermost, value))
+
+
+def _ended_names(state: State) -> set[str]:
+    """Names under which things that have ended are kept: other containers hold facts about them under the same names."""
+    return {path[-1] for path, thing in state.things.items() if rules.is_ended(thing) and not path[-1].isdigit()}
+
+
+def _is_kept_by_aws(path: Path, state: State, gone: set[str]) -> bool:
+    if rules.is_history(path) or not gone.isdisjoint(path):
+        return True
+    for end in range(1, len(path) + 1):
+        thing = state.things.get(path[:end])
+        if rules.is_of_aws(path[:end], thing):
+            return True
+        if thing is not None and (rules.is_ended(thing) or rules.is_session(thing)):
+            return True
+    return False
+
+
+def _is_noise(path: Path, value: str) -> bool:
+    """moto's counters: numbers directly on a backend."""
+    return rules.is_history(path) or rules.is_memory(path) or (len(path) == 1 and value.lstrip("-").isdigit())
+
+
+def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
+    """moto keeps tags apart from what they are on, often for longer. A tag counts only on what a fresh account has too: all else that
+    exists is found by itself."""
+    if "tags" not in path or path.index("tags") + 1 >= len(path):
+        return False
+    at = path.index("tags")
+    owner = state.things.get(path[:at])
+    if at > 1 or (at == 1 and type(owner).__name__ != "TaggingService"):
+        return False
+    on = path[at + 1]
+    names = {on, on.rsplit("/", 1)[-1], on.rsplit(":", 1)[-1]}
+    return not any(names.intersection(known_path) for known_path in known)
+
+
+def _description(thing: Any) -> str:
+    name = next((text for member in ("arn", "id", "name") if (text := _text(thing, member))), "")
+    if isinstance(thing, str):
+        return repr(thing)
+    return " ".join(part for part in (type(thing).__name__, name) if part)
+
+
+def _text(thing: Any, member: str) -> str:
+    try:
+        value = getattr(thing, member, None)
+    except Exception:  # a property that needs more than is there
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+def _leftover(service: str, account: str, region: str, path: Path, description: str) -> Leftover:
+    return Leftover(service, account, region, ".".join(path[:-1]) or path[-1], path[-1], description)

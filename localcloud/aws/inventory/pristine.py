@@ -1,0 +1,42 @@
+"""A backend as it was when moto made it: the same ids again, since each backend is made with random numbers of its own."""
+
+import functools
+import random
+from typing import Any
+
+from moto.core.base_backend import AccountSpecificBackend
+from moto.moto_api._internal import mock_random
+
+
+def install() -> None:
+    """Make the ids of default resources depend on service, account and region alone."""
+    original = AccountSpecificBackend.__getitem__
+
+    @functools.wraps(original)
+    def getitem(self: Any, region_name: str) -> Any:
+        if dict.__contains__(self, region_name):
+            return dict.__getitem__(self, region_name)
+        with _OwnRandomNumbers(self.service_name, self.account_id, region_name):
+            return original(self, region_name)
+
+    AccountSpecificBackend.__getitem__ = getitem  # type: ignore[method-assign]
+
+
+def twin_of(service: str, backend: Any) -> Any:
+    """A backend as the given one was at first, known to nobody."""
+    with _OwnRandomNumbers(service, backend.account_id, backend.region_name):
+        return type(backend)(backend.region_name, backend.account_id)
+
+
+class _OwnRandomNumbers:
+    def __init__(self, *key: str) -> None:
+        self._key = "/".join(key)
+
+    def __enter__(self) -> None:
+        self._outside = mock_random.getstate(), random.getstate()
+        mock_random.seed(self._key)
+        random.seed(self._key)  # a few services use Python's own
+
+    def __exit__(self, *_: object) -> None:
+        mock_random.setstate(self._outside[0])
+        random.setstate(self._outside[1])

@@ -1,0 +1,65 @@
+"""What AWS keeps, or moto keeps for itself, and nobody can leave behind: recognised by its own state, never by its kind."""
+
+from typing import Any
+
+from localcloud.aws.inventory.state import Path
+
+_ENDED = {
+    "cancelled",
+    "canceled",
+    "closed",
+    "delete_complete",
+    "deleted",
+    "expired",
+    "pendingdeletion",
+    "pending_deletion",
+    "released",
+    "terminated",
+}
+_STATE_NAMES = ("state", "status", "_state", "_status", "State", "Status", "lifecycle", "key_state", "life_cycle_state")
+_CACHES = {"_release_labels", "_ri_offerings", "_ri_offerings_generated", "endpoint", "settings"}
+_TRACES = ("last_used", "last_accessed", "last_activity")
+
+
+def is_ended(thing: Any) -> bool:
+    """AWS shows it for a while after its end: a terminated instance, a deleted NAT gateway, a key pending deletion."""
+    for name in _STATE_NAMES:
+        value = _member(thing, name)
+        if isinstance(value, dict):  # EC2: {"Name": "terminated", "Code": 48}
+            value = value.get("Name") or value.get("Code")
+        value = getattr(value, "name", value)
+        if isinstance(value, str) and value.lower() in _ENDED:
+            return True
+    parts = _member(thing, "instances")  # an EC2 reservation has no state but that of its instances
+    return isinstance(parts, list) and bool(parts) and all(is_ended(part) for part in parts)
+
+
+def is_session(thing: Any) -> bool:
+    """Temporary credentials, which expire by themselves."""
+    key = _member(thing, "access_key_id")
+    return isinstance(key, str) and key.startswith("ASIA")
+
+
+def is_of_aws(path: Path, thing: Any) -> bool:
+    """Made and owned by AWS in every account that uses the service: names and paths that AWS reserves."""
+    if path[-1].startswith("alias/aws/") or (path[0] == "_parameters" and path[-1].startswith("/aws/")):
+        return True
+    owner = _member(thing, "key_manager")
+    where = _member(thing, "path")
+    return owner == "AWS" or (isinstance(where, str) and where.startswith("/aws-service-role/"))
+
+
+def is_history(path: Path) -> bool:
+    """Records of what was, or of use: no resource."""
+    return any(name.lstrip("_").startswith("deleted") or name.lstrip("_") in _TRACES for name in path)
+
+
+def is_memory(path: Path) -> bool:
+    """What moto computes when somebody reads: catalogues, and holders of extensions' state that are still empty."""
+    return path[0] in _CACHES or (len(path) == 1 and path[0].startswith("local_cloud_"))
+
+
+def _member(thing: Any, name: str) -> Any:
+    if isinstance(thing, dict):
+        return thing.get(name)
+    return vars(thing).get(name) if hasattr(thing, "__dict__") else None

@@ -1,0 +1,114 @@
+"""All state below a backend of moto as flat paths: attributes, dicts, lists, sets, nested objects, whatever they are called."""
+
+import datetime
+import enum
+import re
+import threading
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moto.core.base_backend import AccountSpecificBackend, BackendDict, BaseBackend
+
+Path = tuple[str, ...]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_NOT_STATE = (
+    BaseBackend,
+    AccountSpecificBackend,
+    BackendDict,
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.GeneratorType,
+    re.Pattern,
+    threading.Thread,
+    type(threading.Lock()),
+    type(threading.RLock()),
+    threading.Condition,
+    threading.Event,
+)
+A_TIME = "«time»"
+
+
+class State:
+    """What a walk found."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[Path, str] = {}
+        """Path -> value as text; an object's own path -> its class. Nothing for None and what is empty."""
+        self.things: dict[Path, Any] = {}
+        """Path -> object, dict or list."""
+
+    def prefixes(self) -> set[Path]:
+        """Every path that leads to something."""
+        found: set[Path] = set()
+        for path in self.leaves:
+            while path and path not in found:
+                found.add(path)
+                path = path[:-1]
+        return found
+
+
+def walk(backend: Any) -> State:
+    """Breadth first: an object that several others refer to is found where it is kept, not where it is used."""
+    state = State()
+    seen: set[int] = {id(backend)}
+    queue: deque[tuple[Path, Any]] = deque(((name,), value) for name, value in vars(backend).items())
+    while queue:
+        path, value = queue.popleft()
+        if isinstance(value, _NOT_STATE) or value is None:
+            continue
+        leaf = _leaf(value)
+        if leaf is not None:
+            if leaf:
+                state.leaves[path] = leaf
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        state.things[path] = value
+        children = _children(value)
+        if children is None:
+            state.leaves[path] = f"«{type(value).__name__}»"
+            continue
+        if not isinstance(value, (Mapping, list, tuple, set, frozenset, deque)):
+            state.leaves[path] = f"«{type(value).__name__}»"
+        queue.extend(((*path, name), child) for name, child in children)
+    return state
+
+
+def _leaf(value: Any) -> str | None:
+    """A plain value as text ("" for an empty one), None for what has parts."""
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, str):
+        return A_TIME if _TIME.match(value) else value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.timedelta)):
+        return A_TIME
+    if isinstance(value, float):
+        return A_TIME if value > 1e9 else str(value)  # seconds or milliseconds since 1970
+    if isinstance(value, (bool, int, bytes, bytearray)):
+        return str(value) if value != b"" else ""
+    return None
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]] | None:
+    if isinstance(value, Mapping):
+        return ((_name(key), child) for key, child in list(value.items()))
+    if isinstance(value, (list, tuple, deque)):
+        return ((str(index), child) for index, child in enumerate(list(value)))
+    if isinstance(value, (set, frozenset)):
+        return ((_name(child), child) for child in sorted(value, key=str))
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        inherited = value.items() if isinstance(value, dict) else ()
+        return iter([*attributes.items(), *inherited])
+    return None
+
+
+def _name(key: Any) -> str:
+    return key if isinstance(key, str) else str(key)

@@ -1,0 +1,55 @@
+"""CloudWatch Logs: what moto accepts and AWS refuses."""
+
+import re
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+"""https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
+_NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
+
+
+def install() -> None:
+    """All is registered by the decorators below."""
+
+
+@operation("logs", "CreateLogGroup")
+def _create_log_group(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html"""
+    name = call.params["logGroupName"]
+    if not _NAME.fullmatch(name):
+        raise _invalid("logGroupName", name, r"Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+")
+    if name.startswith("aws/"):
+        raise AwsError("InvalidParameterException", "Log groups starting with aws/ are reserved for AWS.")
+    if (key := call.params.get("kmsKeyId")) and not key.startswith("arn:"):
+        raise AwsError("InvalidParameterException", f"The specified KMS Key Id {key} is not a valid ARN.")
+    return call.moto()
+
+
+@operation("logs", "PutRetentionPolicy")
+def _put_retention_policy(call: Call) -> dict[str, Any]:
+    days = call.params["retentionInDays"]
+    if days not in RETENTION_DAYS:
+        allowed = ", ".join(map(str, RETENTION_DAYS))
+        raise _invalid("retentionInDays", str(days), f"Member must satisfy enum value set: [{allowed}]")
+    return call.moto()
+
+
+@operation("logs", "DeleteLogGroup")
+def _delete_log_group(call: Call) -> dict[str, Any]:
+    """moto keeps the tags of a deleted group, and would give them to the next one of the same name."""
+    group = call.backend.groups.get(call.params["logGroupName"])
+    answer = call.moto()
+    if group is not None:
+        call.backend.tagger.delete_all_tags_for_resource(group.arn)
+    return answer
+
+
+def _invalid(parameter: str, value: str, constraint: str) -> AwsError:
+    return AwsError(
+        "InvalidParameterException",
+        f"1 validation error detected: Value '{value}' at '{parameter}' failed to satisfy constraint: {constraint}",
+    )

@@ -1,0 +1,51 @@
+"""Systems Manager: the public parameters about AMIs, for the AMIs that the local AWS has."""
+
+import functools
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.ssm.models import Parameter, ParameterDict
+
+from localcloud.aws.images import parameters
+
+_PARAMETER: Any = Parameter
+_OURS = (
+    "/aws/service/eks/optimized-ami",
+    "/aws/service/ami-amazon-linux-latest",
+    "/aws/service/canonical/ubuntu",
+    "/aws/service/deeplearning/ami",
+)
+
+
+def install() -> None:
+    """https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html"""
+    original = ParameterDict._check_loading_status
+
+    @functools.wraps(original)
+    def check_loading_status(self: Any, key: str) -> None:
+        if not str(key or "").startswith("/aws/service/"):
+            return
+        if not str(key).startswith(_OURS):
+            original(self, key)
+        elif not getattr(self, "local_cloud_loaded", False):
+            self.local_cloud_loaded = True
+            _load(self)
+
+    ParameterDict._check_loading_status = check_loading_status  # type: ignore[method-assign]
+
+
+def _load(into: Any) -> None:
+    for name, value in parameters(into.region_name).items():
+        parameter = _PARAMETER(
+            account_id="",  # AWS's own: the ARN names no account
+            name=name,
+            value=value,
+            parameter_type="String",
+            description=None,
+            allowed_pattern=None,
+            keyid=None,
+            last_modified_date=utcnow(),
+            version=1,
+            data_type="aws:ec2:image" if value.startswith("ami-") else "text",
+        )
+        dict.__setitem__(into, name, [parameter])

@@ -1,0 +1,62 @@
+"""Security Token Service: only roles that exist, and that trust the caller, can be assumed."""
+
+from typing import Any
+
+from moto.iam.exceptions import NotFoundException
+
+from localcloud.aws import identity, policy_documents
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+
+def install() -> None:
+    """All is registered by the decorators below."""
+
+
+@operation("sts", "AssumeRole")
+def _assume_role(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+
+    AWS has the same words for a missing role and for one that does not trust the caller.
+    """
+    arn = call.params["RoleArn"]
+    caller = identity.caller_arn(call)
+    refused = AwsError("AccessDenied", f"User: {caller} is not authorized to perform: sts:AssumeRole on resource: {arn}", 403)
+    try:
+        role = backend_of("iam", arn.split(":")[4], call.region).get_role_by_arn(arn)
+    except (IndexError, KeyError, NotFoundException):
+        raise refused from None
+    trust = policy_documents.parse(role.assume_role_policy_document)
+    who = policy_documents.Request(("AWS", identity.principal_arn(call)), "sts:AssumeRole")
+    if policy_documents.decide(trust, who) != "Allow":
+        raise refused
+    seconds = call.params.get("DurationSeconds", 3600)
+    if not 900 <= seconds <= role.max_session_duration:
+        raise AwsError("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
+    return call.moto()
+
+
+@operation("sts", "GetSessionToken")
+def _get_session_token(call: Call) -> dict[str, Any]:
+    """moto answers with a key that it does not know afterwards."""
+    iam = call.backend_of("iam")
+    user = iam.get_user_from_access_key_id(call.access_key)
+    if user is None:
+        raise AwsError("AccessDenied", "Cannot call GetSessionToken with session credentials", 403)
+    answer = call.moto()
+    key = iam.create_temp_access_key()
+    key.user_name = user.name
+    answer["Credentials"]["AccessKeyId"] = key.access_key_id
+    answer["Credentials"]["SecretAccessKey"] = key.secret_access_key
+    return answer
+
+
+@operation("sts", "GetCallerIdentity")
+def _get_caller_identity(call: Call) -> dict[str, Any]:
+    """moto does not know whose a temporary key of GetSessionToken is."""
+    key = call.backend_of("iam").access_keys.get(call.access_key)
+    if key is None or not key.user_name or not call.access_key.startswith("ASIA"):
+        return call.moto()
+    user = call.backend_of("iam").users[key.user_name]
+    return {"UserId": user.id, "Account": call.account, "Arn": user.arn}

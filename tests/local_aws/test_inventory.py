@@ -1,0 +1,207 @@
+"""The inventory finds whatever is left in an account, of whatever service, and nothing else."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from localcloud.aws import inventory
+from tests.local_aws.clients import Client, LocalAws
+
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    }
+)
+POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
+HERE = {"LocationConstraint": "us-west-2"}
+
+
+def default_vpc(aws: Client) -> str:
+    vpcs = aws("ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
+    return str(vpcs[0]["VpcId"])
+
+
+def default_subnet(aws: Client) -> str:
+    return str(aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"])
+
+
+def default_of_vpc(aws: Client, what: str) -> str:
+    """The default VPC's main route table or default security group."""
+    mine = [{"Name": "vpc-id", "Values": [default_vpc(aws)]}]
+    if what == "route table":
+        return str(aws("ec2").describe_route_tables(Filters=mine)["RouteTables"][0]["RouteTableId"])
+    return str(aws("ec2").describe_security_groups(Filters=mine)["SecurityGroups"][0]["GroupId"])
+
+
+def file_system(aws: Client) -> str:
+    return str(aws("efs").create_file_system(CreationToken="t")["FileSystemId"])
+
+
+def stray_route(aws: Client) -> None:
+    gateway = aws("ec2").describe_internet_gateways()["InternetGateways"]
+    target = (
+        gateway[0]["InternetGatewayId"]
+        if gateway
+        else aws("ec2").create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    )
+    aws("ec2").create_route(
+        RouteTableId=default_of_vpc(aws, "route table"), DestinationCidrBlock="192.0.2.0/24", GatewayId=target
+    )
+
+
+def stray_rule(aws: Client) -> None:
+    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+    aws("ec2").authorize_security_group_ingress(GroupId=default_of_vpc(aws, "security group"), IpPermissions=[rule])
+
+
+def stray_tag(resource: Callable[[Client], str]) -> Callable[[Client], None]:
+    return lambda aws: aws("ec2").create_tags(Resources=[resource(aws)], Tags=[{"Key": "stack", "Value": "old"}])
+
+
+def bucket(aws: Client) -> None:
+    aws("s3").create_bucket(Bucket="left-over", CreateBucketConfiguration=HERE)
+
+
+def role(aws: Client) -> None:
+    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
+
+
+def in_another_account(aws: Client) -> None:
+    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(json.loads(TRUST.replace("ec2.amazonaws.com", "x"))))
+
+
+ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
+    "queue": ("sqs", lambda aws: aws("sqs").create_queue(QueueName="q")),
+    "topic": ("sns", lambda aws: aws("sns").create_topic(Name="t")),
+    "table": (
+        "dynamodb",
+        lambda aws: aws("dynamodb").create_table(
+            TableName="t",
+            KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        ),
+    ),
+    "stream": ("kinesis", lambda aws: aws("kinesis").create_stream(StreamName="s", ShardCount=1)),
+    "secret": ("secretsmanager", lambda aws: aws("secretsmanager").create_secret(Name="s", SecretString="x")),
+    "parameter": ("ssm", lambda aws: aws("ssm").put_parameter(Name="/mine/p", Value="v", Type="String")),
+    "repository": ("ecr", lambda aws: aws("ecr").create_repository(repositoryName="repository")),
+    "zone": ("route53", lambda aws: aws("route53").create_hosted_zone(Name="example.org.", CallerReference="x")),
+    "certificate": ("acm", lambda aws: aws("acm").request_certificate(DomainName="example.org")),
+    "alarm": (
+        "cloudwatch",
+        lambda aws: aws("cloudwatch").put_metric_alarm(
+            AlarmName="a",
+            ComparisonOperator="LessThanThreshold",
+            EvaluationPeriods=1,
+            Threshold=1.0,
+            MetricName="m",
+            Namespace="n",
+            Period=60,
+            Statistic="Sum",
+        ),
+    ),
+    "event rule": ("events", lambda aws: aws("events").put_rule(Name="r", ScheduleExpression="rate(1 day)")),
+    "backup vault": ("backup", lambda aws: aws("backup").create_backup_vault(BackupVaultName="v")),
+    "container cluster": ("ecs", lambda aws: aws("ecs").create_cluster(clusterName="c")),
+    "log group": ("logs", lambda aws: aws("logs").create_log_group(logGroupName="/aws/eks/old/cluster")),
+    "IAM policy": ("iam", lambda aws: aws("iam").create_policy(PolicyName="p", PolicyDocument=POLICY)),
+    "IAM role": ("iam", role),
+    "IAM user": ("iam", lambda aws: aws("iam").create_user(UserName="u")),
+    "policy of the engineer": (
+        "iam",
+        lambda aws: aws("iam").put_user_policy(UserName="local-engineer", PolicyName="p", PolicyDocument=POLICY),
+    ),
+    "tag of the engineer": ("iam", lambda aws: aws("iam").tag_user(UserName="local-engineer", Tags=[{"Key": "k", "Value": "v"}])),
+    "instance profile": ("iam", lambda aws: aws("iam").create_instance_profile(InstanceProfileName="p")),
+    "OIDC provider": (
+        "iam",
+        lambda aws: aws("iam").create_open_id_connect_provider(Url="https://example.org", ThumbprintList=["a" * 40]),
+    ),
+    "KMS key": ("kms", lambda aws: aws("kms").create_key()),
+    "bucket": ("s3", bucket),
+    "file system": ("efs", file_system),
+    "mount target": (
+        "efs",
+        lambda aws: aws("efs").create_mount_target(FileSystemId=file_system(aws), SubnetId=default_subnet(aws)),
+    ),
+    "VPC": ("ec2", lambda aws: aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")),
+    "subnet": ("ec2", lambda aws: aws("ec2").create_subnet(VpcId=default_vpc(aws), CidrBlock="172.31.200.0/24")),
+    "route": ("ec2", stray_route),
+    "security group rule": ("ec2", stray_rule),
+    "security group": (
+        "ec2",
+        lambda aws: aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws)),
+    ),
+    "tag on a VPC": ("ec2", stray_tag(default_vpc)),
+    "tag on a subnet": ("ec2", stray_tag(default_subnet)),
+    "address": ("ec2", lambda aws: aws("ec2").allocate_address(Domain="vpc")),
+    "volume": ("ec2", lambda aws: aws("ec2").create_volume(AvailabilityZone="us-west-2a", Size=1)),
+    "interface": ("ec2", lambda aws: aws("ec2").create_network_interface(SubnetId=default_subnet(aws))),
+    "key pair": ("ec2", lambda aws: aws("ec2").create_key_pair(KeyName="k")),
+    "launch template": (
+        "ec2",
+        lambda aws: aws("ec2").create_launch_template(
+            LaunchTemplateName="template", LaunchTemplateData={"InstanceType": "t3.micro"}
+        ),
+    ),
+    "account setting": ("ec2", lambda aws: aws("ec2").enable_ebs_encryption_by_default()),
+    "resource in another region": ("ec2", lambda aws: aws("ec2", "eu-west-1").create_vpc(CidrBlock="10.0.0.0/16")),
+    "state machine": (
+        "stepfunctions",
+        lambda aws: aws("stepfunctions").create_state_machine(
+            name="m",
+            definition='{"StartAt":"a","States":{"a":{"Type":"Pass","End":true}}}',
+            roleArn="arn:aws:iam::123456789012:role/r",
+        ),
+    ),
+}
+
+
+def test_a_new_account_has_nothing(aws: Client) -> None:
+    assert inventory.leftovers() == []
+
+
+def test_looking_at_an_account_leaves_nothing(aws: Client) -> None:
+    for service in ("ec2", "eks", "iam", "kms", "efs", "s3", "logs", "ssm", "sts", "autoscaling", "service-quotas"):
+        client = aws(service)
+        for method, operation in client.meta.method_to_api_mapping.items():
+            shape = client.meta.service_model.operation_model(operation).input_shape
+            if operation.startswith(("Describe", "Get", "List")) and not (shape and shape.required_members):
+                try:
+                    getattr(client, method)()
+                except client.exceptions.ClientError:
+                    continue
+    aws("kms").describe_key(KeyId="alias/aws/ebs")
+    aws("ssm").get_parameter(Name="/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")
+    assert [str(leftover) for leftover in inventory.leftovers()] == []
+
+
+@pytest.mark.parametrize("what", ORPHANS)
+def test_an_orphan_is_found(aws: Client, what: str) -> None:
+    service, plant = ORPHANS[what]
+    plant(aws)
+    found = inventory.leftovers()
+    assert found, f"the {what} is not found"
+    assert service in {leftover.service for leftover in found}
+
+
+def test_a_leftover_is_named_by_its_place_and_id(aws: Client) -> None:
+    group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws))["GroupId"]
+    leftover = next(found for found in inventory.leftovers() if found.key == group)
+    assert (leftover.service, leftover.account, leftover.region) == ("ec2", "123456789012", "us-west-2")
+    assert leftover.description.startswith("SecurityGroup ")
+    assert group in str(leftover)
+
+
+def test_what_another_account_has_is_found(aws: Client) -> None:
+    arn = "arn:aws:iam::111122223333:role/r"
+    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
+    from localcloud.aws.call import backend_of
+
+    backend_of("sqs", "111122223333", "us-west-2").create_queue("q", {})
+    assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}, arn
