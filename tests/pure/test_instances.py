@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.pure.world import described_types, instance_type
 
 from infra.instances import InstanceType, Interface, NetworkCard, efa_layout, line_rate, quota
+from tests.pure.world import described_types, instance_type
 
 EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
 

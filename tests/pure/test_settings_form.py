@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.pure.world import pool, settings, values
 
 from infra.problems import Problem, SettingsError, is_doubtful
 from infra.settings import Settings
+from tests.pure.world import pool, settings, values
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 

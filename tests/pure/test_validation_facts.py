@@ -5,6 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from infra import validation
+from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem, Reservation, Zone
+from infra.settings import Settings
+from infra.versions import addon_versions
 from tests.pure.world import (
     ACCOUNT,
     ADMIN,
@@ -24,11 +29,6 @@ from tests.pure.world import (
     subnets,
     vpc,
 )
-
-from infra import validation
-from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem, Reservation, Zone
-from infra.settings import Settings
-from infra.versions import addon_versions
 
 Case = tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], list[str]]
 """Sections of the stack, its pools, what is different in the facts, the problems."""

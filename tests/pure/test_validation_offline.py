@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.pure.world import FILE_SYSTEM, RESERVATION, existing_network, pool, settings, subnet_id
 
 from infra import validation
 from infra.naming import STACK_NAME_LIMIT
+from tests.pure.world import FILE_SYSTEM, RESERVATION, existing_network, pool, settings, subnet_id
 
 Case = tuple[dict[str, Any], list[dict[str, Any]], str]
 """Sections of the stack, its pools, the problem."""
