@@ -76,6 +76,12 @@ def of_group(backend: Any, name: str) -> list[Activity]:
     return [activity for activity in reversed(state_of(backend, Activities).log) if activity.group == name]
 
 
+def forget(backend: Any, name: str) -> None:
+    """The group is gone. (AWS shows its activities for six more weeks to those who ask for deleted groups.)"""
+    log = state_of(backend, Activities).log
+    log[:] = [activity for activity in log if activity.group != name]
+
+
 def moment() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -86,11 +92,7 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     name, ids = params.get("AutoScalingGroupName"), params.get("ActivityIds")
     if name and not params.get("IncludeDeletedGroups"):
         group_named(backend, name)
-    activities = list(reversed(state_of(backend, Activities).log))
-    if name:
-        activities = [activity for activity in activities if activity.group == name]
-    elif not params.get("IncludeDeletedGroups"):
-        activities = [activity for activity in activities if activity.group in backend.autoscaling_groups]
+    activities = list(reversed(state_of(backend, Activities).log)) if name is None else of_group(backend, name)
     if ids:
         activities = [activity for activity in activities if activity.id in ids]
     for asked in params.get("Filters", ()):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, capacity, group_events, hooks
+from localcloud.aws.autoscaling import activities, capacity, group_events, hooks, refreshes
 from localcloud.aws.autoscaling.errors import group_named, invalid
 from localcloud.aws.autoscaling.group_checks import check_launch, check_name, check_options, check_sizes, check_template
 from localcloud.aws.autoscaling.group_view import instance_shown, shown
@@ -175,7 +175,8 @@ def delete(group: Any, force: bool) -> None:
     if group.instance_states and not force:
         raise AwsError(
             "ResourceInUse",
-            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.",
+            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) "
+            "still in the group.",
         )
     group.min_size = group.max_size = group.desired_capacity = 0
     hooks.drop_all(group.autoscaling_backend, group.name)
@@ -190,7 +191,10 @@ def delete(group: Any, force: bool) -> None:
 
 
 def _forget(group: Any) -> None:
-    group.autoscaling_backend.autoscaling_groups.pop(group.name, None)
+    backend = group.autoscaling_backend
+    backend.autoscaling_groups.pop(group.name, None)
+    activities.forget(backend, group.name)
+    refreshes.forget(backend, group.name)
     group_events.publish("gone", group)
 
 
@@ -223,7 +227,8 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
         if before <= group.min_size:
             raise invalid(
                 f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement will "
-                "violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size."
+                "violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false "
+                "or lower group's min size."
             )
         group.desired_capacity = before - 1
         text += f", shrinking the capacity from {before} to {group.desired_capacity}"

@@ -12,7 +12,7 @@ from typing import Any
 from moto.moto_api._internal import mock_random
 
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, capacity, group_calls
+from localcloud.aws.autoscaling import activities, capacity
 from localcloud.aws.autoscaling.errors import group_named
 from localcloud.aws.autoscaling.group_view import current_version
 from localcloud.aws.call import Call
@@ -57,12 +57,20 @@ class Refreshes:
         self.log: list[Refresh] = []
 
 
+def forget(backend: Any, group: str) -> None:
+    """The group is gone."""
+    log = state_of(backend, Refreshes).log
+    log[:] = [item for item in log if item.group != group]
+
+
 def _active(backend: Any, group: str) -> Refresh | None:
     return next((item for item in state_of(backend, Refreshes).log if item.group == group and item.status in ACTIVE), None)
 
 
 @operation("autoscaling", "StartInstanceRefresh")
 def start_instance_refresh(call: Call) -> dict[str, Any]:
+    from localcloud.aws.autoscaling import group_calls
+
     group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
     if _active(call.backend, group.name) is not None:
         raise AwsError(

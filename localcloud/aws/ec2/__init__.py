@@ -1,10 +1,15 @@
 """EC2 where moto falls short of AWS."""
 
 import importlib
+from typing import Any
 
 _PARTS = (
     "addresses",
     "capacity_reservation_calls",
+    "dhcp_options",
+    "dry_run",
+    "flow_logs",
+    "gateways",
     "image_calls",
     "instance_calls",
     "images",
@@ -13,8 +18,14 @@ _PARTS = (
     "interfaces",
     "launch_template_calls",
     "launch_templates",
+    "nat_gateways",
     "placement_groups",
+    "route_tables",
+    "security_groups",
+    "subnets",
     "tagging",
+    "vpc_endpoint_calls",
+    "vpcs",
 )
 """Modules of this package. Importing one registers its operations; its `install()`, if it has one, amends moto's classes."""
 
@@ -25,3 +36,10 @@ def install() -> None:
         part = importlib.import_module(f"{__name__}.{name}")
         if hasattr(part, "install"):
             part.install()
+
+
+def seed_network(*args: Any, **options: Any) -> None:
+    """See `localcloud.aws.ec2.networks.seed_network`."""
+    from localcloud.aws.ec2 import networks
+
+    networks.seed_network(*args, **options)

@@ -38,14 +38,9 @@ def _next_free(subnet: Any, holder: Any) -> str:
     if free_count(subnet) <= 0:
         raise none_left(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips
-    # Remembers where to look first, since all addresses below are taken.
-    position = max(getattr(subnet, "lowest_free", RESERVED_AT_START), RESERVED_AT_START)
-    last = subnet.cidr.num_addresses - 1
-    while position < last:
+    for position in range(RESERVED_AT_START, subnet.cidr.num_addresses - 1):
         address = subnet.cidr[position]
-        position += 1
         if str(address) not in taken and address not in reserved:
-            subnet.lowest_free = position
             taken[str(address)] = holder
             return str(address)
     raise none_left(subnet)
@@ -53,17 +48,23 @@ def _next_free(subnet: Any, holder: Any) -> str:
 
 def _take(subnet: Any, address: str, holder: Any) -> None:
     """Give the holder the address that it asks for."""
+    if subnet._subnet_ips.get(address) is not holder:
+        refuse_unless_free(subnet, address)
+    subnet._subnet_ips[address] = holder
+
+
+def refuse_unless_free(subnet: Any, address: str) -> None:
     if ipaddress.ip_address(address) not in subnet.cidr:
         # moto's EFS looks for "IP" and "CIDR" in this text.
         raise AwsError(
             "InvalidParameterValue", f"Address does not fall within the subnet's address range (IP {address}, CIDR {subnet.cidr})"
         )
-    if address in subnet._subnet_ips and subnet._subnet_ips[address] is not holder:
+    position = int(ipaddress.ip_address(address)) - int(subnet.cidr.network_address)
+    if not RESERVED_AT_START <= position < subnet.cidr.num_addresses - 1:
+        raise AwsError("InvalidParameterValue", f"Address {address} is in subnet's reserved address range")
+    if address in subnet._subnet_ips:
         raise AwsError("InvalidIPAddress.InUse", f"Address {address} is in use.")
-    subnet._subnet_ips[address] = holder
 
 
 def release(subnet: Any, address: str) -> None:
-    if subnet._subnet_ips.pop(address, None) is not None:
-        position = int(ipaddress.ip_address(address)) - int(subnet.cidr.network_address)
-        subnet.lowest_free = min(getattr(subnet, "lowest_free", position), position)
+    subnet._subnet_ips.pop(address, None)

@@ -10,12 +10,12 @@ from moto.ec2.utils import random_id
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import instance_types, placement_groups, tagging
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, add, all_reservations, find
+from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations, find
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
 from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import operation
 
 PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
 
@@ -23,9 +23,9 @@ PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
 @operation("ec2", "CreateCapacityReservation")
 def create_capacity_reservation(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
-    state = state_of(backend, CapacityReservations)
-    if params.get("ClientToken") in state.by_client_token:
-        return {"CapacityReservation": shown(backend, find(backend, state.by_client_token[params["ClientToken"]]))}
+    for known in all_reservations(backend):
+        if known.client_token and known.client_token == params.get("ClientToken"):
+            return {"CapacityReservation": shown(backend, known)}
     for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
         if name not in params:
             raise missing(name[0].lower() + name[1:])
@@ -44,10 +44,9 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
         ebs_optimized=params.get("EbsOptimized", False),
         placement_group_arn=params.get("PlacementGroupArn"),
         end=params.get("EndDate"),
+        client_token=params.get("ClientToken"),
     )
     add(backend, reservation)
-    if "ClientToken" in params:
-        state.by_client_token[params["ClientToken"]] = reservation.id
     backend.create_tags([reservation.id], tags)
     return {"CapacityReservation": shown(backend, reservation)}
 

@@ -41,8 +41,7 @@ class CapacityReservation:
     created: datetime = field(default_factory=utcnow)
     start: datetime = field(default_factory=utcnow)
     end: datetime | None = None
-    seeded: bool = False
-    """It was there before: no program made it, none has to remove it."""
+    client_token: str | None = None
     users: set[str] = field(default_factory=set)
     """Ids of the instances that run in it."""
 
@@ -56,7 +55,6 @@ class CapacityReservations:
 
     def __init__(self) -> None:
         self.by_id: dict[str, CapacityReservation] = {}
-        self.by_client_token: dict[str, str] = {}
 
 
 def all_reservations(backend: Any) -> list[CapacityReservation]:
@@ -114,6 +112,5 @@ def seed(
         placement_group_arn=placement_group_arn,
         resource_group_arn=resource_group_arn,
         end=datetime.now(UTC) + timedelta(days=days) if kind == "capacity-block" else None,
-        seeded=True,
     )
     return add(backend_of("ec2", account, region), reservation).id

@@ -6,8 +6,6 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
 import json
 from typing import Any
 
-from moto.ec2.models.instances import Reservation
-
 from localcloud.aws import events
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch, tagging
@@ -15,40 +13,32 @@ from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.instance_view import shown
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import operation
 
 _CAPACITY = ("InsufficientFreeAddressesInSubnet", "InsufficientInstanceCapacity", "ReservationCapacityExceeded")
-
-
-class ClientTokens:
-    """Client token -> what was asked and what came of it."""
-
-    def __init__(self) -> None:
-        self.requests: dict[str, tuple[str, Reservation]] = {}
 
 
 @operation("ec2", "RunInstances")
 def run_instances(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     token = params.get("ClientToken")
-    tokens = state_of(backend, ClientTokens).requests
-    text = json.dumps(params, default=str, sort_keys=True)
-    if token in tokens:
-        if tokens[token][0] != text:
-            raise AwsError(
-                "IdempotentParameterMismatch",
-                f"The request uses the same client token '{token}' as a previous, but non-identical request.",
-            )
-        return _reservation_shown(tokens[token][1])
+    request = json.dumps(params, default=str, sort_keys=True)
+    for known in backend.reservations.values():
+        if token and getattr(known, "client_token", None) == token:
+            if known.request != request:
+                raise AwsError(
+                    "IdempotentParameterMismatch",
+                    f"The request uses the same client token '{token}' as a previous, but non-identical request.",
+                )
+            return _reservation_shown(known)
     least, most = int(params.get("MinCount", 1)), int(params.get("MaxCount", 1))
     if not 1 <= least <= most:
         raise AwsError("InvalidParameterValue", f"The minimum count {least} must be between 1 and the maximum count {most}.")
     data = launch.with_template(backend, params)
     planned = _plan_most(backend, data, least, most)
     end_dry_run(call)
-    reservation = launch.carry_out(backend, planned)
-    if token:
-        tokens[token] = text, reservation
+    reservation: Any = launch.carry_out(backend, planned)
+    reservation.client_token, reservation.request = token, request
     for instance in reservation.instances:
         publish("created", instance)
     return _reservation_shown(reservation)

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNetworkInterfac
 from typing import Any
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import interfaces, tagging
+from localcloud.aws.ec2 import addresses, interfaces, tagging
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
 from localcloud.aws.errors import AwsError
@@ -27,8 +27,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     if kind == "efa-only" and (given or params.get("SecondaryPrivateIpAddressCount")):
         raise AwsError("InvalidParameterCombination", "EFA-only network interfaces cannot have IP addresses.")
     for address in given:
-        if address in subnet._subnet_ips:
-            raise AwsError("InvalidIPAddress.InUse", f"Address {address} is in use.")
+        addresses.refuse_unless_free(subnet, address)
     groups = interfaces.groups_in(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
     )

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/requester-managed-eni.html
 """
 
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address
 from typing import Any
 
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
@@ -39,7 +40,8 @@ def _init(
     if isinstance(subnet, str):
         subnet = ec2_backend.get_subnet(subnet)
     given = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
-    if not given and not private_ip_addresses:
+    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # by moto, for what belongs to a service
+    if is_random or (not given and not private_ip_addresses):
         given = subnet.get_available_subnet_ip(self)
     _make(self, ec2_backend, subnet, given, private_ip_addresses, *args, **kwargs)
     for address in self.private_ip_addresses:

@@ -182,8 +182,8 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
             needed[item.subnet.id] += count * (1 + item.secondary)
         if item.address is not None and count > 1:
             raise AwsError("InvalidParameterCombination", "A private IP address can be given to one instance only.")
-        if item.address is not None and item.address in item.subnet._subnet_ips:
-            raise AwsError("InvalidIPAddress.InUse", f"Address {item.address} is in use.")
+        if item.address is not None:
+            addresses.refuse_unless_free(item.subnet, item.address)
     for subnet_id, number in needed.items():
         if addresses.free_count(subnets[subnet_id]) < number:
             raise addresses.none_left(subnets[subnet_id])

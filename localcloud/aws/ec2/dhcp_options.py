@@ -1,0 +1,40 @@
+"""Each region has a set of DHCP options that its VPCs use unless told otherwise.
+
+https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
+"""
+
+import hashlib
+from typing import Any
+
+from moto.ec2.models.dhcp_options import DHCPOptionsSet, DHCPOptionsSetBackend
+from moto.ec2.models.vpcs import VPC
+
+_make_backend = DHCPOptionsSetBackend.__init__
+_delete = DHCPOptionsSetBackend.delete_dhcp_options_set
+
+
+def install() -> None:
+    backend: Any = DHCPOptionsSetBackend
+    backend.__init__ = _init
+    backend.delete_dhcp_options_set = _delete_unless_default
+    vpc: Any = VPC
+    vpc.dhcp_options_id = property(lambda self: self.dhcp_options.id if self.dhcp_options else default_id(self.ec2_backend))
+
+
+def default_id(backend: Any) -> str:
+    return "dopt-" + hashlib.sha256(f"{backend.account_id}/{backend.region_name}".encode()).hexdigest()[:17]
+
+
+def _init(self: Any) -> None:
+    _make_backend(self)
+    region = self.region_name
+    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
+    options = DHCPOptionsSet(self, domain_name_servers=["AmazonProvidedDNS"], domain_name=[domain])  # type: ignore[arg-type]
+    options.id = default_id(self)
+    self.dhcp_options_sets[options.id] = options
+
+
+def _delete_unless_default(self: Any, options_id: str | None) -> None:
+    """moto deletes a VPC's options with the VPC; AWS keeps them, the default ones in any case."""
+    if options_id != default_id(self):
+        _delete(self, options_id)

@@ -1,0 +1,86 @@
+"""CreateFlowLogs names the resources it failed for instead of failing.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
+"""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+RESOURCE_TYPES = ("VPC", "Subnet", "NetworkInterface")
+TRAFFIC_TYPES = ("ACCEPT", "REJECT", "ALL")
+DESTINATIONS = ("cloud-watch-logs", "s3", "kinesis-data-firehose")
+
+
+@operation("ec2", "CreateFlowLogs")
+def create_flow_logs(call: Call) -> dict[str, Any]:
+    params = call.params
+    _check(params)
+    call.backend._validate_request(
+        params.get("LogGroupName"),
+        params.get("LogDestination"),
+        params.get("LogDestinationType", "cloud-watch-logs"),
+        params.get("MaxAggregationInterval", 600),
+        params.get("DeliverLogsPermissionArn"),
+    )
+    tags = tagging.asked_for(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
+    end_dry_run(call)
+    made: list[str] = []
+    failed: list[dict[str, Any]] = []
+    for resource_id in params["ResourceIds"]:
+        try:
+            flow_log = _create(call, resource_id)
+        except Exception as error:
+            if not hasattr(error, "code") or not hasattr(error, "message"):
+                raise
+            failed.append({"ResourceId": resource_id, "Error": {"Code": str(error.code), "Message": str(error.message)}})
+        else:
+            flow_log.add_tags(tags)
+            made.append(flow_log.id)
+    return {"FlowLogIds": made, "Unsuccessful": failed, "ClientToken": params.get("ClientToken")}
+
+
+def _check(params: dict[str, Any]) -> None:
+    if not params.get("ResourceIds"):
+        raise missing("ResourceId")
+    for name, allowed in (("ResourceType", RESOURCE_TYPES), ("TrafficType", TRAFFIC_TYPES), ("LogDestinationType", DESTINATIONS)):
+        if name in params and params[name] not in allowed:
+            raise invalid_value(params[name], name, f"It must be one of {', '.join(allowed)}.")
+    if "TrafficType" not in params:
+        raise missing("TrafficType")
+    destination = params.get("LogDestinationType", "cloud-watch-logs")
+    if destination == "cloud-watch-logs" and not str(params.get("DeliverLogsPermissionArn", "")).startswith("arn:"):
+        raise AwsError("InvalidParameter", "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs.")
+
+
+def _create(call: Call, resource_id: str) -> Any:
+    params = call.params
+    destination = params.get("LogDestination")
+    group = params.get("LogGroupName")
+    if destination and ":log-group:" in destination:
+        group = destination.split(":log-group:")[1].removesuffix(":*")
+    for known in call.backend.flow_logs.values():
+        same_place = (known.log_group_name, known.log_destination) in ((group, destination), (group, None))
+        if known.resource_id == resource_id and same_place:
+            raise AwsError(
+                "FlowLogAlreadyExists", "Error. There is an existing Flow Log with the same configuration and log destination."
+            )
+    logs, problems = call.backend.create_flow_logs(
+        resource_type=params["ResourceType"],
+        resource_ids=[resource_id],
+        traffic_type=params["TrafficType"],
+        deliver_logs_permission_arn=params.get("DeliverLogsPermissionArn"),
+        log_destination_type=params.get("LogDestinationType"),
+        log_destination=destination,
+        log_group_name=group,
+        log_format=params.get("LogFormat"),
+        max_aggregation_interval=params.get("MaxAggregationInterval"),
+    )
+    if problems:
+        _, code, message = problems[0]
+        raise AwsError(code, message)
+    return logs[0]

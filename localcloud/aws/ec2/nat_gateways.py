@@ -1,0 +1,187 @@
+"""NAT gateways, pending before they are available, deleting before they are deleted, and failed where AWS lets them fail.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html
+https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
+"""
+
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.ec2.models.nat_gateways import NatGateway
+from moto.ec2.utils import random_nat_gateway_id
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import gateways, interfaces, tagging
+from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+REQUESTER = "amazon-aws"
+ENDED = ("deleted", "failed")
+
+
+class Gateway(NatGateway):
+    """moto's record, made without moto's random interface."""
+
+    def __init__(self, backend: Any, subnet: Any, connectivity: str, client_token: str | None) -> None:
+        self.ec2_backend = backend
+        self.id = random_nat_gateway_id()
+        self.subnet_id, self.vpc_id = subnet.id, subnet.vpc_id
+        self.connectivity_type = connectivity
+        self.client_token = client_token
+        self.state = "pending"
+        self.address_set: list[dict[str, Any]] = []
+        self.allocation_id: str | None = None
+        self.failure: tuple[str, str] | None = None
+        self.deleted_at: Any = None
+        self._created_at = utcnow()
+        self._eni: Any = None
+
+
+@operation("ec2", "CreateNatGateway")
+def create_nat_gateway(call: Call) -> dict[str, Any]:
+    params, backend = call.params, call.backend
+    token = params.get("ClientToken")
+    for known in backend.nat_gateways.values():
+        if token and getattr(known, "client_token", None) == token:
+            return {"NatGateway": shown(known), "ClientToken": token}
+    if "SubnetId" not in params:
+        raise missing("subnetId")
+    subnet = backend.get_subnet(params["SubnetId"])
+    connectivity = params.get("ConnectivityType", "public")
+    if connectivity not in ("public", "private"):
+        raise invalid_value(connectivity, "connectivityType", "It must be public or private.")
+    allocation_id = params.get("AllocationId")
+    if connectivity == "public" and not allocation_id:
+        raise missing("AllocationId")
+    if connectivity == "private" and allocation_id:
+        raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
+    address = gateways.address(backend, allocation_id) if allocation_id else None
+    tags = tagging.asked_for(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
+    end_dry_run(call)
+    gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
+    gateway.add_tags(tags)
+    return {"NatGateway": shown(gateway), "ClientToken": token}
+
+
+def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
+    """A gateway that will be available or have failed, depending on what it finds; private if it is given no elastic address."""
+    gateway: Any = Gateway(backend, subnet, "public" if address else "private", token)  # type: ignore[abstract]
+    backend.nat_gateways[gateway.id] = gateway
+    gateway.failure = _failure(backend, subnet, address)
+    if gateway.failure is None:
+        _connect(backend, gateway, subnet, address, private_address)
+    durations.schedule(gateway, "state", "pending", "failed" if gateway.failure else "available", "ec2-nat-gateway")
+    return gateway
+
+
+def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
+    """Why the gateway will fail after a while, which AWS does not say when it is made."""
+    if address is None:
+        return None
+    if gateways.attached_to(backend, subnet.vpc_id) is None:
+        return "Gateway.NotAttached", f"Network {subnet.vpc_id} has no Internet gateway attached"
+    if address.association_id:
+        return "Resource.AlreadyAssociated", f"Elastic IP address [{address.allocation_id}] is already associated"
+    return None
+
+
+def _connect(backend: Any, gateway: Any, subnet: Any, address: Any, private_address: str | None) -> None:
+    interface = interfaces.create(
+        backend,
+        subnet,
+        [],
+        address=private_address,
+        description=f"Interface for NAT Gateway {gateway.id}",
+        interface_type="nat_gateway",
+        requester=REQUESTER,
+    )
+    gateway._eni = interface
+    shown_address = {
+        "NetworkInterfaceId": interface.id,
+        "PrivateIp": interface.private_ip_address,
+        "IsPrimary": True,
+        "Status": "succeeded",
+    }
+    if address is not None:
+        backend.associate_address(eni=interface, allocation_id=address.allocation_id)
+        gateway.allocation_id = address.allocation_id
+        shown_address |= {
+            "AllocationId": address.allocation_id,
+            "PublicIp": address.public_ip,
+            "AssociationId": address.association_id,
+        }
+    gateway.address_set = [shown_address]
+
+
+def find(backend: Any, gateway_id: str) -> Any:
+    if gateway_id not in backend.nat_gateways:
+        raise AwsError("NatGatewayNotFound", f"The Nat Gateway {gateway_id} was not found")
+    return backend.nat_gateways[gateway_id]
+
+
+def find_live(backend: Any, gateway_id: str) -> Any:
+    """The gateway as a route's target."""
+    gateway = backend.nat_gateways.get(gateway_id)
+    if gateway is None or gateway.state in ENDED:
+        raise AwsError("InvalidNatGatewayID.NotFound", f"The natGateway ID '{gateway_id}' does not exist")
+    return gateway
+
+
+@operation("ec2", "DescribeNatGateways")
+def describe_nat_gateways(call: Call) -> dict[str, Any]:
+    backend, ids = call.backend, call.params.get("NatGatewayIds")
+    found = [find(backend, gateway_id) for gateway_id in ids] if ids else list(backend.nat_gateways.values())
+    kept = keep(
+        found,
+        call.params.get("Filter") or call.params.get("Filters"),
+        {
+            "nat-gateway-id": lambda item: item.id,
+            "state": lambda item: item.state,
+            "subnet-id": lambda item: item.subnet_id,
+            "vpc-id": lambda item: item.vpc_id,
+        },
+        lambda item: tagging.tags_of(backend, item.id),
+    )
+    end_dry_run(call)
+    kept, token = page(kept, call.params)
+    return {"NatGateways": [shown(gateway) for gateway in kept], **token}
+
+
+@operation("ec2", "DeleteNatGateway")
+def delete_nat_gateway(call: Call) -> dict[str, Any]:
+    gateway = find(call.backend, call.params["NatGatewayId"])
+    end_dry_run(call)
+    if gateway.state not in ("deleting", "deleted"):
+        gateway.deleted_at = utcnow()
+        durations.schedule(gateway, "state", "deleting", "deleted", "ec2-nat-gateway-delete", then=lambda: _disconnect(gateway))
+    return {"NatGatewayId": gateway.id}
+
+
+def _disconnect(gateway: Any) -> None:
+    """Its address and its interface are free once it is deleted."""
+    backend = gateway.ec2_backend
+    for address in backend.addresses:
+        if gateway._eni is not None and address.eni is gateway._eni:
+            address.eni = address.instance = address.association_id = None
+    if gateway._eni is not None:
+        interfaces.delete(backend, gateway._eni.id)
+
+
+def shown(gateway: Any) -> dict[str, Any]:
+    """As DescribeNatGateways shows it."""
+    return {
+        "NatGatewayId": gateway.id,
+        "SubnetId": gateway.subnet_id,
+        "VpcId": gateway.vpc_id,
+        "State": gateway.state,
+        "ConnectivityType": gateway.connectivity_type,
+        "CreateTime": gateway._created_at,
+        "DeleteTime": getattr(gateway, "deleted_at", None),
+        "FailureCode": gateway.failure[0] if gateway.state == "failed" else None,
+        "FailureMessage": gateway.failure[1] if gateway.state == "failed" else None,
+        "NatGatewayAddresses": gateway.address_set,
+        "Tags": tagging.shown(gateway.ec2_backend, gateway.id),
+    }

@@ -1,0 +1,83 @@
+"""A network that was there before: VPC, subnets and file system with given ids, for stacks that use existing ones."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import nat_gateways
+
+
+@dataclass(frozen=True)
+class SeededSubnet:
+    id: str
+    zone: str
+    cidr: str
+    public: bool = False
+
+
+def seed_network(
+    vpc_id: str,
+    cidr: str,
+    subnets: Sequence[SeededSubnet],
+    *,
+    dns: bool = True,
+    file_system_id: str | None = None,
+    encrypted: bool = True,
+    account: str = ACCOUNT,
+) -> None:
+    """Let the account have a VPC, as if made earlier.
+
+    Public subnets have a way to an internet gateway; if there are any, private ones go out through a NAT gateway in the first.
+    With `file_system_id`, an EFS file system has a mount target in each zone that has a private subnet.
+    """
+    region = subnets[0].zone[:-1]
+    ec2 = backend_of("ec2", account, region)
+    with _next_id("moto.ec2.models.vpcs.random_vpc_id", vpc_id):
+        vpc = ec2.create_vpc(cidr)
+    vpc.enable_dns_hostnames = vpc.enable_dns_support = dns
+    for subnet in subnets:
+        with _next_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
+            made = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
+        made.default_for_az, made.map_public_ip_on_launch = False, subnet.public
+    _route(ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public])
+    if file_system_id is not None:
+        _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted)
+
+
+@contextmanager
+def _next_id(maker: str, wanted: str) -> Iterator[None]:
+    with patch(maker, return_value=wanted):
+        yield
+
+
+def _route(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Sequence[SeededSubnet]) -> None:
+    if not public:
+        return
+    gateway = ec2.create_internet_gateway()
+    ec2.attach_internet_gateway(gateway.id, vpc_id)
+    table = ec2.create_route_table(vpc_id, [])
+    ec2.create_route(table.id, "0.0.0.0/0", gateway_id=gateway.id)
+    for subnet in public:
+        ec2.associate_route_table(table.id, None, subnet.id)
+    nat = nat_gateways.create(ec2, ec2.get_subnet(public[0].id), ec2.allocate_address("vpc"))
+    for subnet in private:
+        table = ec2.create_route_table(vpc_id, [])
+        ec2.create_route(table.id, "0.0.0.0/0", nat_gateway_id=nat.id)
+        ec2.associate_route_table(table.id, None, subnet.id)
+
+
+def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSubnet], encrypted: bool) -> None:
+    made = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
+    del efs.file_systems_by_id[made.file_system_id]
+    made.file_system_arn = made.file_system_arn.replace(made.file_system_id, file_system_id)
+    made.file_system_id = file_system_id
+    efs.file_systems_by_id[file_system_id] = made
+    zones: set[str] = set()
+    for subnet in subnets:
+        if not subnet.public and subnet.zone not in zones:
+            zones.add(subnet.zone)
+            efs.create_mount_target(file_system_id, subnet.id)

@@ -1,0 +1,75 @@
+"""Security groups: what they are called, and what keeps them.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
+"""
+
+import re
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import interfaces, tagging, vpcs
+from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+_TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+_ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
+
+
+@operation("ec2", "CreateSecurityGroup")
+def create_security_group(call: Call) -> dict[str, Any]:
+    params = call.params
+    name, description = params.get("GroupName"), params.get("Description")
+    if not name:
+        raise missing("GroupName")
+    if not description:
+        raise missing("GroupDescription")
+    if name.startswith("sg-"):
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Value ({name}) for parameter GroupName is invalid. Group names may not be in the format sg-*.",
+        )
+    if name == "default":
+        raise AwsError("InvalidGroup.Reserved", "The security group 'default' is reserved")
+    for parameter, text in (("GroupName", name), ("GroupDescription", description)):
+        if not _TEXT.fullmatch(text):
+            reason = f"Character sets beyond ASCII are not supported: up to 255 of {_ALLOWED}"
+            raise invalid_value(text, parameter, reason)
+    if "VpcId" in params:
+        vpcs.find(call.backend, params["VpcId"])
+    tagging.asked_for(params.get("TagSpecifications"), "security-group")
+    end_dry_run(call)
+    answer = call.moto()
+    return {**answer, "Tags": tagging.shown(call.backend, answer["GroupId"])}
+
+
+@operation("ec2", "DeleteSecurityGroup")
+def delete_security_group(call: Call) -> dict[str, Any]:
+    backend, params = call.backend, call.params
+    group = backend.get_security_group_by_name_or_id(params.get("GroupId") or params.get("GroupName"))
+    if group is None:
+        raise AwsError(
+            "InvalidGroup.NotFound", f"The security group '{params.get('GroupId') or params.get('GroupName')}' does not exist"
+        )
+    if group.is_default:
+        raise AwsError("CannotDelete", f'the specified group: "{group.id}" name: "default" cannot be deleted by a user')
+    if interfaces.using_group(backend, group.id) or _referring(backend, group.id):
+        raise AwsError("DependencyViolation", f"resource {group.id} has a dependent object")
+    end_dry_run(call)
+    del backend.groups[group.vpc_id][group.id]
+    for rule in (*group.ingress_rules, *group.egress_rules):
+        tagging.forget(backend, rule.id)
+    tagging.forget(backend, group.id)
+    return {"Return": True, "GroupId": group.id}
+
+
+def _referring(backend: Any, group_id: str) -> list[Any]:
+    """Other groups with a rule about this one."""
+    return [
+        group
+        for in_vpc in backend.groups.values()
+        for group in in_vpc.values()
+        if group.id != group_id
+        and any(rule.source_group.get("GroupId") == group_id for rule in (*group.ingress_rules, *group.egress_rules))
+    ]

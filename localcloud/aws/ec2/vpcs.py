@@ -1,0 +1,58 @@
+"""VPCs: what they take with them, and what keeps them.
+
+https://docs.aws.amazon.com/vpc/latest/userguide/delete-vpc.html
+"""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.refusals import end_dry_run, in_use
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+
+def find(backend: Any, vpc_id: str) -> Any:
+    vpc = backend.vpcs.get(vpc_id)
+    if vpc is None:
+        raise AwsError("InvalidVpcID.NotFound", f"The vpc ID '{vpc_id}' does not exist")
+    return vpc
+
+
+@operation("ec2", "CreateVpc")
+def create_vpc(call: Call) -> dict[str, Any]:
+    tagging.asked_for(call.params.get("TagSpecifications"), "vpc")
+    end_dry_run(call)
+    return call.moto()
+
+
+@operation("ec2", "DeleteVpc")
+def delete_vpc(call: Call) -> None:
+    backend, vpc = call.backend, find(call.backend, call.params["VpcId"])
+    if _dependents(backend, vpc.id):
+        raise in_use("vpc", vpc.id)
+    end_dry_run(call)
+    options = vpc.dhcp_options
+    vpc.dhcp_options = None  # moto would delete them
+    group = backend.get_default_security_group(vpc.id)
+    call.moto()
+    if options is not None:
+        options.vpc = None
+    for table in [table for table in backend.network_acls.values() if table.vpc_id == vpc.id]:
+        del backend.network_acls[table.id]
+        tagging.forget(backend, table.id)
+    backend.groups.pop(vpc.id, None)
+    for resource in (vpc, group):
+        if resource is not None:
+            tagging.forget(backend, resource.id)
+
+
+def _dependents(backend: Any, vpc_id: str) -> list[Any]:
+    """What has to go before the VPC can: all but its main route table, default security group and default network ACL."""
+    subnets = [subnet for zone in backend.subnets.values() for subnet in zone.values() if subnet.vpc_id == vpc_id]
+    gateways = [gateway for gateway in backend.internet_gateways.values() if gateway.vpc is not None and gateway.vpc.id == vpc_id]
+    groups = [group for group in backend.groups.get(vpc_id, {}).values() if not group.is_default]
+    endpoints = [endpoint for endpoint in backend.vpc_end_points.values() if endpoint.vpc_id == vpc_id]
+    tables = [table for table in backend.route_tables.values() if table.vpc_id == vpc_id and table.main_association_id is None]
+    acls = [acl for acl in backend.network_acls.values() if acl.vpc_id == vpc_id and not acl.default]
+    return [*subnets, *gateways, *groups, *endpoints, *tables, *acls]
