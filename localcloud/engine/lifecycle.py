@@ -50,9 +50,7 @@ class Made:
     state: State
 
 
-def check(
-    resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish
-) -> tuple[Args, list[Refusal]]:
+def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
     """The inputs with the name filled in, and everything in them that the handler does not know."""
     given = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [

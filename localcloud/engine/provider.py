@@ -129,7 +129,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 return provider_pb2.ReadResponse()
             refreshed = lifecycle.refreshed_inputs(resource, inputs, state)
             secrets = merge(secrets, secret_inputs)
-            return provider_pb2.ReadResponse(id=request.id, properties=encode(state, _outputs(secrets)), inputs=encode(refreshed, secrets))
+            return provider_pb2.ReadResponse(
+                id=request.id, properties=encode(state, _outputs(secrets)), inputs=encode(refreshed, secrets)
+            )
 
         return self._answer(request, context, answer)
 

@@ -66,7 +66,7 @@ def test_another_address_range_replaces_the_network_and_what_is_in_it(network: P
     old = network.state()["net"]["id"]
     network.configure("cidr", "10.1.0.0/16")
     preview = network.run("preview", "--diff")
-    assert "cidrBlock: \"10.0.0.0/16\" => \"10.1.0.0/16\"" in preview.output
+    assert 'cidrBlock: "10.0.0.0/16" => "10.1.0.0/16"' in preview.output
     up = network.run("up")
     assert up.changes == {"replace": 3}, up.output
     vpcs = {vpc["VpcId"]: vpc["CidrBlock"] for vpc in client(network.cloud, "ec2").describe_vpcs()["Vpcs"]}

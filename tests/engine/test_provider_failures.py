@@ -1,11 +1,9 @@
 """The provider stand-in under the real engine, when things go wrong."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from tests.engine.projects import Project, client, control, kill_engine
+from tests.engine.waiting import until
 
 NETWORK = """
     import pulumi
@@ -44,7 +42,9 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_makes_what_is_missin
     failed = project.run("up")
     assert failed.exit_code != 0
     error = next(error for error in failed.errors if "SubnetLimitExceeded" in error)
-    assert error.startswith("creating EC2 Subnet (part): operation error EC2: CreateSubnet, https response error StatusCode: 400, ")
+    assert error.startswith(
+        "creating EC2 Subnet (part): operation error EC2: CreateSubnet, https response error StatusCode: 400,"
+    )
     assert error.endswith("api error SubnetLimitExceeded: The limit is 200.")
 
     again = project.run("up")
@@ -57,7 +57,7 @@ def test_what_is_made_halfway_is_kept_and_the_next_up_takes_it_as_it_is(project:
     project.create(NETWORK.replace("{options}", ""))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
     failed = project.run("up")
-    assert any("creating EC2 VPC (net): operation error EC2: ModifyVpcAttribute" in error for error in failed.errors), failed.output
+    assert "creating EC2 VPC (net): operation error EC2: ModifyVpcAttribute" in failed.errors[0], failed.output
     recorded = project.state()["net"]
     assert (recorded["id"], "UnauthorizedOperation" in str(recorded["initErrors"])) == (own_vpcs(project)[0], True)
 
@@ -92,10 +92,10 @@ def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Proje
     log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
     try:
         with project.running("up") as (engine, _):
-            await_(lambda: eks.list_clusters()["clusters"])
+            until(lambda: eks.list_clusters()["clusters"])
             assert creation not in log.read_text(), "it waits for the cluster"
             kill_engine(engine)
-        await_(lambda: creation in log.read_text())
+        until(lambda: creation in log.read_text())
     finally:
         control(project.cloud, "PUT", "delays", {"factor": 0})
 
@@ -103,14 +103,6 @@ def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Proje
     other = Project(project.cloud, project.folder.parent / "other", "other")
     other.create(NETWORK.replace("{options}", ""))
     assert other.run("up").ok
-
-
-def await_(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Until the condition holds; other processes bring it about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

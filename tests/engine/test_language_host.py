@@ -1,0 +1,173 @@
+"""The language host: programs as the official one would run them."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc
+
+from localcloud.engine.server import plugin_version
+from localcloud.processes import ROOT
+from tests.engine.projects import Project, kill_engine
+from tests.engine.waiting import until
+
+
+def test_a_run_error_is_shown_once_and_without_a_traceback(project: Project) -> None:
+    project.create('import pulumi\nraise pulumi.RunError("two problems:\\n  one\\n  two")\n')
+    preview = project.run("preview")
+    assert preview.exit_code != 0
+    assert preview.errors == ("two problems:\n  one\n  two",)
+    assert "Traceback" not in preview.output
+    assert "non-zero exit code" not in preview.output
+
+
+def test_a_mistake_in_the_program_shows_its_own_lines_once(project: Project) -> None:
+    project.create("from broken import work\n\nwork()\n")
+    project.write("def work():\n    return 1 / 0\n", "broken.py")
+    preview = project.run("preview")
+    assert preview.exit_code != 0
+    assert preview.output.count("ZeroDivisionError: division by zero") == 1
+    files = re.findall(r'File ".*/(.+)"', preview.output.partition("Diagnostics:")[2])
+    assert files == ["__main__.py", "broken.py"]
+
+
+def test_what_a_program_prints_is_shown(project: Project) -> None:
+    project.create('import sys\nprint("on the one hand")\nprint("on the other", file=sys.stderr)\n')
+    output = project.run("preview").output
+    assert "on the one hand" in output
+    assert "on the other" in output
+
+
+def test_nothing_of_a_preview_is_left_for_the_update_that_follows(project: Project) -> None:
+    project.create(
+        """
+        import builtins
+
+        import pulumi
+
+        pulumi.export("seen", hasattr(builtins, "seen"))
+        builtins.seen = True
+        """
+    )
+    project.pulumi("up", "--yes", "--stack", project.stack)
+    assert json.loads(project.pulumi("stack", "output", "--json", "--stack", project.stack)) == {"seen": False}
+
+
+def test_a_program_has_its_configuration_and_knows_where_it_is(project: Project) -> None:
+    project.create(
+        """
+        import os
+        import sys
+
+        import pulumi
+
+        pulumi.export("names", [pulumi.get_project(), pulumi.get_stack()])
+        pulumi.export("color", pulumi.Config().require_secret("color"))
+        pulumi.export("here", os.path.samefile(os.getcwd(), os.path.dirname(__file__)))
+        pulumi.export("dry", pulumi.runtime.is_dry_run())
+        pulumi.export("first", sys.path[0] == os.path.dirname(__file__) or sys.path[0] == os.getcwd())
+        """
+    )
+    project.configure("color", "red", "--secret")
+    assert project.run("up").ok
+    shown = json.loads(project.pulumi("stack", "output", "--json", "--show-secrets", "--stack", project.stack))
+    assert shown == {"names": ["tiny", "dev"], "color": "red", "here": True, "dry": False, "first": True}
+    assert "red" not in project.pulumi("stack", "output", "--json", "--stack", project.stack)
+
+
+def test_a_project_can_name_another_folder_and_another_interpreter(project: Project) -> None:
+    project.create("raise SystemExit('not this one')\n")
+    program = project.folder / "program"
+    python = project.folder / "environment" / "bin" / "python"
+    for file in (program / "main.py", python):
+        file.parent.mkdir(parents=True)
+    (program / "main.py").write_text('import os, pulumi\npulumi.export("through", os.environ["THROUGH"])\n')
+    python.write_text(f'#!/bin/sh\nTHROUGH=environment exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    runtime = "runtime: {name: python, options: {virtualenv: environment}}"
+    (project.folder / "Pulumi.yaml").write_text(f"name: tiny\n{runtime}\nmain: program/main.py\n")
+    up = project.run("up")
+    assert up.ok, up.output
+    assert json.loads(project.pulumi("stack", "output", "--json", "--stack", project.stack)) == {"through": "environment"}
+
+
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+def test_no_process_outlives_the_engine(project: Project, how: str) -> None:
+    pids = project.folder / "pids"
+    project.create(
+        f"""
+        import os
+        import pathlib
+        import time
+
+        pathlib.Path({str(pids)!r}).write_text(f"{{os.getpid()}} {{os.getppid()}}\\n")
+        time.sleep(600)
+        """
+    )
+    with project.running("preview") as (engine, _):
+        until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        program, host = (psutil.Process(int(pid)) for pid in pids.read_text().split())
+        if how == "killed":
+            kill_engine(engine)
+        else:
+            engine.send_signal(signal.SIGINT)
+            engine.wait(30)
+    until(lambda: not program.is_running() and not host.is_running())
+
+
+@pytest.fixture
+def host() -> Iterator[tuple[subprocess.Popen[str], Any]]:
+    """A language host without an engine, and its protocol."""
+    command = [sys.executable, "-m", "localcloud.engine.language_host", "127.0.0.1:1"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}") as channel:
+        yield process, language_pb2_grpc.LanguageRuntimeStub(channel)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def info(folder: Path) -> language_pb2.ProgramInfo:
+    return language_pb2.ProgramInfo(root_directory=str(folder), program_directory=str(folder), entry_point=".")
+
+
+def test_it_names_the_plugins_of_the_installed_packages(host: Any, tmp_path: Path) -> None:
+    _, stub = host
+    answer = stub.GetRequiredPackages(language_pb2.GetRequiredPackagesRequest(info=info(tmp_path)))
+    assert ("aws", "resource", plugin_version()) in [(package.name, package.kind, package.version) for package in answer.packages]
+
+
+def test_it_tells_about_itself_and_the_programs_packages(host: Any, tmp_path: Path) -> None:
+    _, stub = host
+    assert stub.GetPluginInfo(empty_pb2.Empty()).version.startswith("3.")
+    about = stub.About(language_pb2.AboutRequest(info=info(tmp_path)))
+    assert (about.executable, about.version) == (sys.executable, "{}.{}.{}".format(*sys.version_info[:3]))
+    packages: dict[bool, set[str]] = {}
+    for transitive in (False, True):
+        request = language_pb2.GetProgramDependenciesRequest(info=info(tmp_path), transitiveDependencies=transitive)
+        packages[transitive] = {package.name for package in stub.GetProgramDependencies(request).dependencies}
+    assert "grpcio" in packages[True] - packages[False]
+    assert packages[False] < packages[True]
+
+
+def test_it_says_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
+    _, stub = host
+    with pytest.raises(grpc.RpcError) as failed:
+        list(stub.InstallDependencies(language_pb2.InstallDependenciesRequest(info=info(tmp_path))))
+    assert failed.value.details() == "this language host installs nothing; install requirements.txt with pip"
+
+
+def test_it_ends_when_it_is_asked_to(host: Any) -> None:
+    process, _ = host
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0

@@ -1,0 +1,256 @@
+"""The provider stand-in as the engine sees it, request by request."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2
+
+from localcloud.engine.codec import UNKNOWN, decode
+from localcloud.engine.lifecycle import DEFAULTS
+from localcloud.engine.resource import RESOURCES
+from localcloud.engine.server import plugin_version, start
+from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, unfinished
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    handler = Shelf()
+    monkeypatch.setitem(RESOURCES, TOKEN, handler)
+    return handler
+
+
+@pytest.fixture
+def port(shelf: Shelf) -> Iterator[int]:
+    server, port = start(0, "http://127.0.0.1:1")
+    yield port
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def engine(port: int) -> Engine:
+    return Engine(port)
+
+
+def test_it_says_it_is_the_version_of_the_sdk(engine: Engine) -> None:
+    assert engine.stub.GetPluginInfo(empty_pb2.Empty()).version == plugin_version()
+
+
+def test_an_input_that_no_handler_takes_is_refused_with_its_path(engine: Engine) -> None:
+    _, failures = engine.check({"name": "a", "boards": [{"colour": "red"}, {"depth": 3}], "height": 2})
+    assert failures == {
+        "boards[1].depth": f'the local provider does not know "boards[1].depth" of {TOKEN}',
+        "height": f'the local provider does not know "height" of {TOKEN}',
+    }
+
+
+def test_a_resource_without_a_name_gets_its_logical_name_and_seven_digits(engine: Engine) -> None:
+    inputs, _ = engine.check({})
+    stem, _, digits = inputs["name"].rpartition("-")
+    assert (stem, len(digits), set(digits) <= set("0123456789abcdef")) == ("books", 7, True)
+    assert inputs[DEFAULTS] == ["name"]
+
+
+def test_a_name_once_given_stays(engine: Engine) -> None:
+    first, _ = engine.check({})
+    assert engine.check({"place": "floor"}, first)[0]["name"] == first["name"]
+
+
+@pytest.mark.parametrize("given", [{"name": "mine"}, {"namePrefix": "mine-"}])
+def test_a_resource_that_the_program_names_is_not_named_again(engine: Engine, given: dict[str, str]) -> None:
+    inputs, _ = engine.check(given, {"name": "books-1234567", DEFAULTS: ["name"]})
+    assert inputs == {**given, DEFAULTS: []}
+
+
+def test_a_name_that_leaves_no_room_for_the_digits_is_refused(engine: Engine) -> None:
+    long = URN.replace("books", "books-of-my-grandmother")
+    answer = engine.stub.Check(provider_pb2.CheckRequest(urn=long, news={}, olds={}))
+    reason = "name 'books-of-my-grandmother-' plus 7 random chars is longer than maximum length 24"
+    assert [(failure.property, failure.reason) for failure in answer.failures] == [("name", reason)]
+
+
+def test_the_same_seed_gives_the_same_name(engine: Engine) -> None:
+    assert engine.check({}, randomSeed=b"1")[0] == engine.check({}, randomSeed=b"1")[0] != engine.check({}, randomSeed=b"2")[0]
+
+
+def test_the_stacks_own_rule_for_names_is_followed(engine: Engine) -> None:
+    proposed, _ = engine.check({}, autonaming={"proposed_name": "dev-books", "mode": "PROPOSE"})
+    disabled, _ = engine.check({}, autonaming={"mode": "DISABLE"})
+    assert (proposed["name"], disabled.get("name")) == ("dev-books", None)
+
+
+@pytest.mark.parametrize(("named_by_us", "first"), [(["name"], False), ([], True)])
+def test_of_two_resources_with_one_name_the_old_one_goes_first(engine: Engine, named_by_us: list[str], first: bool) -> None:
+    diff = engine.diff({"name": "a", "place": "wall"}, {"name": "a", "place": "floor", DEFAULTS: named_by_us})
+    assert (list(diff.replaces), diff.deleteBeforeReplace) == (["place"], first)
+
+
+def test_with_a_new_name_the_old_resource_can_stay_until_the_new_one_is_there(engine: Engine) -> None:
+    assert not engine.diff({"name": "a"}, {"name": "b", DEFAULTS: []}).deleteBeforeReplace
+
+
+def test_a_diff_shows_each_place(engine: Engine) -> None:
+    diff = engine.diff({"tags": {"a": "1", "b": "2"}, "place": "wall"}, {"tags": {"a": "2", "c.d": "3"}, "place": "floor"})
+    kinds = {path: diff.detailedDiff[path].Kind.Name(diff.detailedDiff[path].kind) for path in diff.detailedDiff}
+    assert kinds == {"place": "UPDATE_REPLACE", "tags.a": "UPDATE", "tags.b": "DELETE", 'tags["c.d"]': "ADD"}
+    assert sorted(diff.diffs) == ["place", "tags"]
+
+
+def test_a_preview_of_a_creation_knows_the_inputs_and_nothing_else(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a", "size": {"wanted": UNKNOWN}, "boards": [{"colour": "red"}]}, preview=True)
+    assert (id, shelf.shelves) == ("", {})
+    assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"colour": "red", "number": UNKNOWN}]}
+
+
+def test_a_new_resource_has_what_aws_added_and_what_aws_never_tells(engine: Engine) -> None:
+    id, (state, _) = engine.create({"name": "a", "password": "p", "size": {"wanted": 2}})
+    assert state == {
+        "id": id,
+        "name": "a",
+        "password": "p",
+        "place": "wall",
+        "size": {"wanted": 2, "used": 0},
+        "version": 1,
+    }
+
+
+def test_a_document_keeps_the_programs_spelling_while_it_means_the_same(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"document": '{ "a": 1 }'})
+    shelf.shelves[id]["document"] = '{"a":1}'
+    assert engine.read(id, state, {"document": '{ "a": 1 }'})[1]["document"] == '{ "a": 1 }'
+    shelf.shelves[id]["document"] = '{"a":2}'
+    assert engine.read(id, state, {"document": '{ "a": 1 }'})[2]["document"] == '{"a":2}'
+
+
+def test_what_is_secret_in_the_inputs_is_secret_in_the_state(engine: Engine) -> None:
+    _, (_, secrets) = engine.create(
+        {"password": "p", "tags": {"a": "1", "b": "2"}, "boards": [{"colour": "red"}]},
+        {"password": True, "tags": {"b": True}, "boards": True},
+    )
+    assert secrets == {"password": True, "tags": {"b": True}, "boards": True}
+
+
+def test_a_failed_creation_names_resource_and_cause_and_leaves_nothing(engine: Engine) -> None:
+    with pytest.raises(grpc.RpcError) as failed:
+        engine.create({"name": "a", "fail": "create"})
+    assert failed.value.details() == "creating Test Shelf (a): the wall is too weak"
+    assert unfinished(failed.value) is None
+
+
+def test_a_fault_of_a_handler_is_told_as_ours(engine: Engine) -> None:
+    with pytest.raises(grpc.RpcError) as failed:
+        engine.create({"fail": "bug"})
+    reason = "internal error of the local provider, see its log: KeyError: 'screw'"
+    assert failed.value.details() == f"creating Test Shelf (books): {reason}"
+
+
+def test_what_is_made_halfway_is_recorded_with_the_inputs_that_were_asked_for(engine: Engine, shelf: Shelf) -> None:
+    with pytest.raises(grpc.RpcError) as failed:
+        engine.create({"name": "a", "tags": {"a": "1"}, "fail": "halfway"}, {"tags": True})
+    detail = unfinished(failed.value)
+    state, secrets = decode(detail.properties)
+    assert (detail.id, list(detail.reasons)) == ("shelf-0", ["creating Test Shelf (a): no paint"])
+    assert (state["tags"], state["version"], secrets) == ({"a": "1"}, 1, {"tags": True})
+    assert shelf.shelves["shelf-0"]["tags"] == {}
+
+
+def test_what_is_gone_reads_as_nothing(engine: Engine) -> None:
+    assert engine.read("shelf-9", {"name": "a"}, {"name": "a"}) == ("", {}, {})
+
+
+def test_a_refresh_takes_what_somebody_changed_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
+    inputs = {"name": "a", "tags": {"a": "1"}, "boards": [{"colour": "red"}, {"colour": "blue"}], "password": "p", DEFAULTS: []}
+    id, (state, _) = engine.create({**inputs})
+    shelf.shelves[id]["tags"] = {"a": "2"}
+    shelf.shelves[id]["boards"] = [{"colour": "blue", "number": 2}, {"colour": "red", "number": 1}]
+    shelf.shelves[id]["place"] = "floor"
+    _, state, refreshed = engine.read(id, state, inputs)
+    assert refreshed == {**inputs, "tags": {"a": "2"}}, "order and additions are no changes; what was not said is not taken"
+    assert state["place"] == "floor"
+    assert list(engine.diff(state, inputs).diffs) == ["place", "tags"]
+
+
+def test_an_import_takes_all_inputs_that_are_not_defaults(engine: Engine, shelf: Shelf) -> None:
+    id, _ = engine.create({"name": "a", "tags": {"a": "1"}})
+    assert engine.read(id)[2] == {"name": "a", "tags": {"a": "1"}, DEFAULTS: []}
+
+
+def test_an_update_changes_what_differs_and_reads_the_rest(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a", "tags": {"a": "1"}})
+    news = engine.update(id, state, {"name": "a", "tags": {"a": "2"}, DEFAULTS: []})
+    assert shelf.updates == [({"name": "a", "tags": {"a": "2"}}, frozenset({"tags"}))]
+    assert (news["tags"], news["version"]) == ({"a": "2"}, 2)
+
+
+def test_an_update_without_changes_asks_for_nothing(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a"})
+    assert engine.update(id, state, {"name": "a"}) == state
+    assert shelf.updates == []
+
+
+def test_what_the_program_ignores_is_not_changed_back_with_the_rest(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a", "size": {"wanted": 2, "most": 8}})
+    state["size"]["wanted"] = 5  # somebody else's doing, after a refresh
+    engine.update(id, state, {"name": "a", "size": {"wanted": 2, "most": 9}}, ("size.wanted",))
+    assert shelf.updates == [({"name": "a", "size": {"wanted": 5, "most": 9}}, frozenset({"size"}))]
+
+
+def test_a_preview_of_an_update_keeps_what_it_knows(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a", "size": {"wanted": 2}})
+    news = engine.update(id, state, {"name": "a", "size": {"wanted": 3}}, preview=True)
+    assert news == {**state, "size": {"wanted": 3, "used": 0}, "version": UNKNOWN}
+    assert engine.update(id, state, {"name": "a", "size": {"wanted": 2}}, preview=True) == state
+    assert shelf.updates == []
+
+
+def test_after_a_failed_update_the_next_one_has_the_same_to_do(engine: Engine, shelf: Shelf) -> None:
+    id, (state, _) = engine.create({"name": "a", "tags": {"a": "1"}})
+    inputs = {"name": "a", "tags": {"a": "2"}, "fail": "update"}
+    with pytest.raises(grpc.RpcError) as failed:
+        engine.update(id, state, inputs)
+    detail = unfinished(failed.value)
+    assert list(detail.reasons) == [f"updating Test Shelf ({id}): nobody has a drill"]
+    assert sorted(engine.diff(decode(detail.properties)[0], inputs).diffs) == ["fail", "tags"]
+
+
+def test_what_is_gone_is_deleted(engine: Engine) -> None:
+    engine.delete("shelf-9")
+
+
+def test_each_connection_has_its_own_region(port: int, shelf: Shelf) -> None:
+    west, east = Engine(port, "us-west-2"), Engine(port, "us-east-1")
+    west.create({})
+    east.create({})
+    assert shelf.regions == ["us-west-2", "us-east-1"]
+
+
+def test_a_connection_that_was_lost_finds_its_region_by_the_stack(port: int, shelf: Shelf) -> None:
+    Engine(port, "eu-west-1").create({})
+    again = Engine(port, region=None)
+    again.create({})
+    assert shelf.regions == ["eu-west-1"] * 2
+    with pytest.raises(grpc.RpcError) as failed:
+        again.create({}, urn=URN.replace(":dev:", ":prod:"))
+    assert failed.value.details() == "the local provider was not configured for this run; was it restarted?"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"region": "us-west-2", "profile": "work"},
+            "the local provider does not know the provider setting profile; it takes region only",
+        ),
+        ({}, "Missing region configuration. Set it with `pulumi config set aws:region <region>`"),
+    ],
+)
+def test_a_configuration_that_means_something_else_is_refused(port: int, config: dict[str, Any], message: str) -> None:
+    with pytest.raises(grpc.RpcError) as failed:
+        Engine(port, region=None).configure(PROVIDER_URN, **config)
+    assert failed.value.details() == message
+
+
+def test_what_pulumi_sends_unasked_is_accepted(port: int) -> None:
+    Engine(port, region=None).configure(region="us-west-2", version="7.51.1", skipCredentialsValidation=False)
