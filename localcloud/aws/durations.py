@@ -40,6 +40,7 @@ DURATIONS: dict[str, Duration] = {
     "efs-file-system-delete": Duration(5, "Terraform logs, 5-10 seconds"),
     "efs-mount-target": Duration(90, "EFS user guide and Terraform logs, 80-90 seconds"),
     "efs-mount-target-delete": Duration(30, "Terraform logs, 20-60 seconds"),
+    "efs-backup-policy": Duration(5, "estimate: the state ENABLING of the EFS API"),
     "efs-access-point": Duration(3, "estimate: Terraform logs, under 10 seconds"),
 }
 

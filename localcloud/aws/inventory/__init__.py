@@ -45,7 +45,7 @@ def _differences(service: str, backend: Any) -> Iterator[tuple[Path, str]]:
     """Path and description of what a fresh backend does not have, outermost first."""
     now = walk(backend)
     first = walk(pristine.twin_of(service, backend))
-    known = first.prefixes()
+    known = first.prefixes() | set(first.things)
     gone = _ended_names(now)
     reported: set[Path] = set()
     for path, value in now.leaves.items():
@@ -88,8 +88,8 @@ def _is_noise(path: Path, value: str) -> bool:
 
 
 def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
-    """moto keeps tags apart from what they are on, often for longer. A tag counts only on what a fresh account has too: all else that
-    exists is found by itself."""
+    """moto keeps tags apart from what they are on, often for longer. A tag counts only on what a fresh account has too: all else
+    that exists is found by itself."""
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False
     at = path.index("tags")

@@ -1,0 +1,6 @@
+"""EFS where moto falls short of AWS: life-cycle states, updates, backup and file system policies, and what AWS refuses."""
+
+
+def install() -> None:
+    """Register this service's operations."""
+    from localcloud.aws.efs import access_points, file_systems, mount_targets, policies  # noqa: F401

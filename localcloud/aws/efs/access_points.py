@@ -1,0 +1,60 @@
+"""Access points: https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html and its neighbours."""
+
+import re
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
+from localcloud.aws.patching import operation
+
+_PATH = re.compile(r"/|(/[^$#<>;`|&?{}^*/\n]+){1,4}")
+_PERMISSIONS = re.compile(r"[0-7]{3,4}")
+
+
+@operation("efs", "CreateAccessPoint")
+def _create_access_point(call: Call) -> dict[str, Any]:
+    file_system(call, ready=True)
+    for known in call.backend.access_points.values():
+        if known.client_token == call.params["ClientToken"]:
+            message = f"Access point '{known.access_point_id}' already exists with client token '{known.client_token}'"
+            raise refused("AccessPointAlreadyExists", message, AccessPointId=known.access_point_id)
+    _check_root(call.params.get("RootDirectory", {}))
+    answer = call.moto()
+    made = call.backend.access_points[answer["AccessPointId"]]
+    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-access-point")
+    return {**answer, "LifeCycleState": made.life_cycle_state}
+
+
+@operation("efs", "DescribeAccessPoints")
+def _describe_access_points(call: Call) -> dict[str, Any]:
+    if "FileSystemId" in call.params:
+        file_system(call)
+    answer = call.moto()
+    for point in answer["AccessPoints"]:
+        point["LifeCycleState"] = call.backend.access_points[point["AccessPointId"]].life_cycle_state
+    return answer
+
+
+@operation("efs", "DeleteAccessPoint")
+def _delete_access_point(call: Call) -> None:
+    name = call.params["AccessPointId"]
+    found = call.backend.access_points.get(name)
+    if found is None:
+        raise refused("AccessPointNotFound", f"Access Point {name} does not exist.")
+
+    def remove() -> None:
+        call.backend.delete_access_point(name)
+        forget_tags(call, name)
+
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-access-point", then=remove)
+
+
+def _check_root(root: dict[str, Any]) -> None:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html"""
+    path = root.get("Path", "/")
+    if not _PATH.fullmatch(path) or len(path) > 100:
+        raise bad_request(f"The path '{path}' must be absolute, of at most four levels and 100 characters.")
+    creation = root.get("CreationInfo")
+    if creation is not None and not _PERMISSIONS.fullmatch(creation.get("Permissions", "")):
+        raise bad_request(f"The permissions '{creation.get('Permissions')}' must be an octal number, as 0755.")

@@ -1,0 +1,127 @@
+"""File systems: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html and its neighbours."""
+
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
+from localcloud.aws.patching import operation
+
+_PROVISIONED_MIBPS = (1.0, 3414.0)
+
+
+@operation("efs", "CreateFileSystem")
+def _create_file_system(call: Call) -> dict[str, Any]:
+    params = call.params
+    for known in call.backend.file_systems_by_id.values():
+        if known.creation_token == params["CreationToken"]:
+            message = f"File system '{known.file_system_id}' already exists with creation token '{known.creation_token}'"
+            raise refused("FileSystemAlreadyExists", message, FileSystemId=known.file_system_id)
+    mode = params.get("ThroughputMode", "bursting")
+    _check_throughput(mode, params.get("ProvisionedThroughputInMibps"), params.get("PerformanceMode", "generalPurpose"))
+    key = _key_arn(call) if params.get("Encrypted") else None
+    if key is None and params.get("KmsKeyId"):
+        raise bad_request("KmsKeyId can only be specified when Encrypted is set to true.")
+    if zone := params.get("AvailabilityZoneName"):
+        _check_one_zone(call, zone)
+    made = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
+    made.kms_key_id = key
+    made.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
+    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-file-system")
+    return _described(made)
+
+
+@operation("efs", "UpdateFileSystem")
+def _update_file_system(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystem.html"""
+    found = file_system(call, ready=True)
+    mode = call.params.get("ThroughputMode", found.throughput_mode)
+    provisioned = call.params.get("ProvisionedThroughputInMibps")
+    if mode == "provisioned" and provisioned is None and found.throughput_mode == "provisioned":
+        provisioned = found.provisioned_throughput_in_mibps
+    _check_throughput(mode, provisioned, found.performance_mode)
+    found.throughput_mode = mode
+    found.provisioned_throughput_in_mibps = provisioned
+    durations.schedule(found, "life_cycle_state", "updating", "available", "efs-file-system-update")
+    return _described(found)
+
+
+@operation("efs", "UpdateFileSystemProtection")
+def _update_file_system_protection(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystemProtection.html"""
+    found = file_system(call, ready=True)
+    wanted = call.params.get("ReplicationOverwriteProtection", "ENABLED")
+    if wanted not in ("ENABLED", "DISABLED"):
+        raise refused("ValidationException", f"Value '{wanted}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED")
+    found.file_system_protection = {"ReplicationOverwriteProtection": wanted}
+    return dict(found.file_system_protection)
+
+
+@operation("efs", "DescribeReplicationConfigurations")
+def _describe_replication_configurations(call: Call) -> dict[str, Any]:
+    """The local AWS replicates nothing: https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html"""
+    if "FileSystemId" not in call.params:
+        return {"Replications": []}
+    file_system(call)
+    raise refused("ReplicationNotFound", f"No replication configuration exists for file system '{call.params['FileSystemId']}'.")
+
+
+@operation("efs", "DeleteFileSystem")
+def _delete_file_system(call: Call) -> None:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_DeleteFileSystem.html"""
+    found = file_system(call)
+    if found.number_of_mount_targets:
+        raise refused("FileSystemInUse", "Must delete all mount targets before deleting file system.")
+
+    def remove() -> None:
+        backend = call.backend
+        for point in [p for p in backend.access_points.values() if p.file_system_id == found.file_system_id]:
+            backend.delete_access_point(point.access_point_id)
+            forget_tags(call, point.access_point_id)
+        backend.delete_file_system(found.file_system_id)
+        forget_tags(call, found.file_system_id)
+
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove)
+
+
+def _described(found: Any) -> dict[str, Any]:
+    described: dict[str, Any] = found.info_json()
+    return described
+
+
+def _key_arn(call: Call) -> str:
+    """The key that encrypts: the one asked for, or AWS's own for EFS."""
+    kms = call.backend_of("kms")
+    wanted = call.params.get("KmsKeyId", "alias/aws/elasticfilesystem")
+    try:
+        key = kms.keys[kms.any_id_to_key_id(wanted)]
+    except (KeyError, AttributeError, TypeError):
+        raise bad_request(f"The KMS key '{wanted}' does not exist.") from None
+    if key.key_state != "Enabled":
+        raise bad_request(f"The KMS key '{key.arn}' is {key.key_state}.")
+    return str(key.arn)
+
+
+def _check_throughput(mode: str, provisioned: float | None, performance_mode: str) -> None:
+    if mode not in ("bursting", "provisioned", "elastic"):
+        raise refused("ValidationException", f"Value '{mode}' at 'throughputMode' must be one of bursting, provisioned, elastic")
+    if performance_mode not in ("generalPurpose", "maxIO"):
+        raise refused("ValidationException", f"Value '{performance_mode}' at 'performanceMode' must be generalPurpose or maxIO")
+    if mode == "elastic" and performance_mode == "maxIO":
+        raise bad_request("Elastic throughput mode is not supported with maxIO performance mode.")
+    if mode != "provisioned" and provisioned is not None:
+        raise bad_request("ProvisionedThroughputInMibps can only be specified with ThroughputMode provisioned.")
+    if mode == "provisioned":
+        least, most = _PROVISIONED_MIBPS
+        if provisioned is None:
+            raise bad_request("ProvisionedThroughputInMibps is required with ThroughputMode provisioned.")
+        if not least <= provisioned <= most:
+            raise bad_request(f"ProvisionedThroughputInMibps must be between {least:g} and {most:g}.")
+
+
+def _check_one_zone(call: Call, zone: str) -> None:
+    if call.params.get("PerformanceMode") == "maxIO":
+        raise bad_request("One Zone file systems do not support maxIO performance mode.")
+    names = {known.name for known in call.backend_of("ec2").describe_availability_zones()}
+    if zone not in names:
+        raise bad_request(f"Availability zone '{zone}' does not exist in {call.region}.")

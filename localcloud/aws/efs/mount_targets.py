@@ -1,0 +1,85 @@
+"""Mount targets: https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html and its neighbours."""
+
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.efs.states import file_system, refused
+from localcloud.aws.patching import operation
+
+_MOST_SECURITY_GROUPS = 5
+
+
+@operation("efs", "CreateMountTarget")
+def _create_mount_target(call: Call) -> dict[str, Any]:
+    found = file_system(call, ready=True)
+    subnet = _subnet(call)
+    groups = call.params.get("SecurityGroups") or [_default_security_group(call, subnet.vpc_id)]
+    _check_security_groups(call, groups, subnet.vpc_id)
+    if found.availability_zone_name and found.availability_zone_name != subnet.availability_zone:
+        message = (
+            f"One Zone file system '{found.file_system_id}' is in {found.availability_zone_name}, not {subnet.availability_zone}."
+        )
+        raise refused("AvailabilityZonesMismatch", message)
+    answer = call.moto()
+    made = call.backend.mount_targets_by_id[answer["MountTargetId"]]
+    made.security_groups = groups
+    interface = call.backend_of("ec2").get_network_interface(made.network_interface_id)
+    call.backend_of("ec2").modify_network_interface_attribute(interface.id, groups)
+    interface.description = f"EFS mount target for {made.file_system_id} ({made.mount_target_id})"
+    interface.requester_managed = True
+    interface.status = "in-use"
+    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-mount-target")
+    return {**answer, "LifeCycleState": made.life_cycle_state}
+
+
+@operation("efs", "ModifyMountTargetSecurityGroups")
+def _modify_security_groups(call: Call) -> dict[str, Any]:
+    found = _mount_target(call)
+    if found.life_cycle_state != "available":
+        raise refused("IncorrectMountTargetState", f"Mount target '{found.mount_target_id}' is {found.life_cycle_state}.")
+    groups = call.params.get("SecurityGroups") or [_default_security_group(call, found.vpc_id)]
+    _check_security_groups(call, groups, found.vpc_id)
+    return call.moto()
+
+
+@operation("efs", "DeleteMountTarget")
+def _delete_mount_target(call: Call) -> None:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_DeleteMountTarget.html"""
+    found = _mount_target(call)
+    if found.life_cycle_state == "deleting":
+        return
+
+    def remove() -> None:
+        interface = call.backend_of("ec2").get_network_interface(found.network_interface_id)
+        interface.status = "available"
+        call.backend.delete_mount_target(found.mount_target_id)
+
+    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-mount-target-delete", then=remove)
+
+
+def _mount_target(call: Call) -> Any:
+    found = call.backend.mount_targets_by_id.get(call.params["MountTargetId"])
+    if found is None:
+        raise refused("MountTargetNotFound", f"Mount target '{call.params['MountTargetId']}' does not exist.")
+    return found
+
+
+def _subnet(call: Call) -> Any:
+    for zone in call.backend_of("ec2").subnets.values():
+        if call.params["SubnetId"] in zone:
+            return zone[call.params["SubnetId"]]
+    raise refused("SubnetNotFound", f"The subnet ID '{call.params['SubnetId']}' does not exist")
+
+
+def _default_security_group(call: Call, vpc_id: str) -> str:
+    return str(call.backend_of("ec2").get_default_security_group(vpc_id).id)
+
+
+def _check_security_groups(call: Call, groups: list[str], vpc_id: str) -> None:
+    if len(groups) > _MOST_SECURITY_GROUPS:
+        raise refused("SecurityGroupLimitExceeded", "The maximum number of security groups per interface has been reached.")
+    known = {group.id: group.vpc_id for group in call.backend_of("ec2").describe_security_groups()}
+    for group in groups:
+        if known.get(group) != vpc_id:
+            raise refused("SecurityGroupNotFound", f"The SecurityGroup ID '{group}' does not exist in VPC '{vpc_id}'")

@@ -1,0 +1,102 @@
+"""What is attached to a file system: its resource policy, backups, and the life cycle of its files."""
+
+from typing import Any
+
+from localcloud.aws import durations, identity, policy_documents
+from localcloud.aws.call import Call
+from localcloud.aws.efs.states import bad_request, file_system, refused
+from localcloud.aws.iam import check_principals
+from localcloud.aws.patching import operation
+from localcloud.aws.policy_documents import InvalidPolicy
+
+_AGES = {f"AFTER_{days}_DAYS" if days > 1 else "AFTER_1_DAY" for days in (1, 7, 14, 30, 60, 90, 180, 270, 365)}
+
+
+@operation("efs", "PutFileSystemPolicy")
+def _put_file_system_policy(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_PutFileSystemPolicy.html"""
+    found = file_system(call, ready=True)
+    try:
+        document = policy_documents.parse(call.params["Policy"])
+        for statement in policy_documents.statements(document):
+            _check_statement(call, statement, found.file_system_arn)
+    except InvalidPolicy as error:
+        raise refused("InvalidPolicyException", str(error)) from None
+    context = {"aws:securetransport": "true"}
+    who = policy_documents.Request(
+        ("AWS", identity.principal_arn(call)), "elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context
+    )
+    if not call.params.get("BypassPolicyLockoutSafetyCheck") and policy_documents.decide(document, who) == "Deny":
+        raise refused("InvalidPolicyException", "The policy would keep its author from changing it again.")
+    found.file_system_policy = call.params["Policy"]
+    return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
+
+
+def _check_statement(call: Call, statement: dict[str, Any], arn: str) -> None:
+    if not list(policy_documents.principals(statement)):
+        raise InvalidPolicy("Missing required field Principal")
+    if not all(action == "*" or action.startswith("elasticfilesystem:") for action in policy_documents.actions(statement)):
+        raise InvalidPolicy("A file system policy may only name actions of elasticfilesystem")
+    if not all(resource in ("*", arn) for resource in policy_documents.resources(statement)):
+        raise InvalidPolicy(f"The only resource of this policy can be {arn}")
+    check_principals(call, statement)
+
+
+@operation("efs", "DescribeFileSystemPolicy")
+def _describe_file_system_policy(call: Call) -> dict[str, Any]:
+    found = file_system(call)
+    if not found.file_system_policy:
+        raise refused("PolicyNotFound", f"File system '{found.file_system_id}' has no policy.")
+    return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
+
+
+@operation("efs", "DeleteFileSystemPolicy")
+def _delete_file_system_policy(call: Call) -> None:
+    file_system(call, ready=True).file_system_policy = None
+
+
+@operation("efs", "PutBackupPolicy")
+def _put_backup_policy(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_PutBackupPolicy.html"""
+    found = file_system(call, ready=True)
+    wanted = call.params["BackupPolicy"]["Status"]
+    if wanted not in ("ENABLED", "DISABLED"):
+        raise refused("ValidationException", f"Value '{wanted}' at 'backupPolicy.status' must be ENABLED or DISABLED")
+    found._local_cloud_backup = {"Status": "DISABLED"}
+    pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[wanted]
+    durations.schedule(found._local_cloud_backup, "Status", pending, wanted, "efs-backup-policy")
+    return {"BackupPolicy": dict(found._local_cloud_backup)}
+
+
+@operation("efs", "DescribeBackupPolicy")
+def _describe_backup_policy(call: Call) -> dict[str, Any]:
+    found = file_system(call)
+    policy = getattr(found, "_local_cloud_backup", None) or found.backup_policy
+    if not policy:
+        raise refused("PolicyNotFound", f"File system '{found.file_system_id}' has no backup policy.")
+    return {"BackupPolicy": policy}
+
+
+@operation("efs", "PutLifecycleConfiguration")
+def _put_lifecycle_configuration(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/efs/latest/ug/API_PutLifecycleConfiguration.html"""
+    found = file_system(call, ready=True)
+    policies = call.params["LifecyclePolicies"]
+    for policy in policies:
+        if len(policy) != 1:
+            raise bad_request("Each LifecyclePolicy object must have exactly one transition.")
+        (transition, age) = next(iter(policy.items()))
+        if age not in ({"AFTER_1_ACCESS"} if transition == "TransitionToPrimaryStorageClass" else _AGES):
+            raise refused("ValidationException", f"Value '{age}' is not valid for {transition}")
+    named = {name for policy in policies for name in policy}
+    if len(named) != len(policies):
+        raise bad_request("Each transition may be given once.")
+    if "TransitionToArchive" in named and found.throughput_mode != "elastic":
+        raise bad_request("TransitionToArchive is supported only for file systems with elastic throughput.")
+    found.lifecycle_policies = policies
+    return {"LifecyclePolicies": policies}
+
+
+@operation("efs", "DescribeLifecycleConfiguration")
+def _describe_lifecycle_configuration(call: Call) -> dict[str, Any]:
+    return {"LifecyclePolicies": file_system(call).lifecycle_policies}

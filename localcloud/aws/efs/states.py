@@ -1,0 +1,31 @@
+"""What EFS's resources have in common: being found, and being ready."""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+
+
+def refused(code: str, message: str, **members: Any) -> AwsError:
+    """EFS's errors carry their code as a member too."""
+    return AwsError(code, message, ErrorCode=code, **members)
+
+
+def bad_request(message: str) -> AwsError:
+    return refused("BadRequest", message)
+
+
+def file_system(call: Call, ready: bool = False) -> Any:
+    """The file system that the call names; `ready` refuses one that is being created or deleted."""
+    name = call.params["FileSystemId"].rsplit("/", 1)[-1]
+    found = call.backend.file_systems_by_id.get(name)
+    if found is None:
+        raise refused("FileSystemNotFound", f"File system '{name}' does not exist.")
+    if ready and found.life_cycle_state != "available":
+        raise refused("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {found.life_cycle_state}.")
+    return found
+
+
+def forget_tags(call: Call, resource_id: str) -> None:
+    """moto keeps the tags of what is deleted."""
+    call.backend.tagging_service.delete_all_tags_for_resource(resource_id)
