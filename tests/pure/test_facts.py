@@ -1,0 +1,387 @@
+"""Facts are read from AWS: the answers of an in-process moto, and botocore's stubs for what moto lacks."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from infra.facts import (
+    Caller,
+    ExistingPool,
+    FactsError,
+    FileSystem,
+    Reservation,
+    Subnet,
+    Vpc,
+    Zone,
+    account,
+    ec2,
+    eks,
+    gather,
+)
+from infra.facts.clients import Clients
+from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
+
+ACCOUNT = "123456789012"
+USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[None]:
+    """One account for all, since emptying it takes longer than the tests; each makes what it needs."""
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make an operation answer, or fail, in a certain way: for what moto lacks."""
+    answers: dict[str, Any] = {}
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
+        found = answers.get(operation)
+        if isinstance(found, str):
+            words = f"User: {USER} is not authorized to perform: {self.meta.service_model.signing_name}:{operation}"
+            raise ClientError({"Error": {"Code": found, "Message": words}}, operation)
+        return real(self, operation, arguments) if found is None else found
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    return answers.update
+
+
+IDENTITY = {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": USER, "UserId": "AIDA"}}
+OFFERED = {
+    "DescribeClusterVersions": {"clusterVersions": [{"clusterVersion": one} for one in ("1.36", "1.9", "1.35")]},
+    "DescribeAddonVersions": {"addons": []},
+    "GetServiceQuota": {"Quota": {"Value": 96.0}},
+}
+
+
+@pytest.mark.usefixtures("aws")
+def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    found = gather(settings(pool(instance_type="p5.48xlarge")))
+    assert found.caller == Caller(ACCOUNT, USER, USER)
+    assert (found.region, found.partition) == (REGION, "aws")
+    assert found.zones[0] == Zone("us-west-2a", "usw2-az2")
+    assert [zone.name for zone in found.zones] == ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]
+    assert sorted(found.instance_types) == ["m7i.large", "p5.48xlarge"]
+    assert found.instance_types["p5.48xlarge"].efa_maximum == 32
+    assert "us-west-2a" in found.offerings["p5.48xlarge"]
+    assert found.type_names == frozenset(), "the list of all types is read only where one is unknown"
+    assert found.quotas == {"L-417A185B": 96.0, "L-1216C47A": 96.0}
+    assert found.kubernetes_versions == ("1.9", "1.35", "1.36")
+    assert (found.existing.cluster_version, found.existing.zones, found.existing.pools) == (None, (), {})
+    assert (found.vpc, found.subnets, found.file_system, found.not_found) == (None, {}, None, frozenset())
+    assert found.unchecked == ()
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_unknown_type_brings_the_names_of_all(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    found = gather(settings(pool(instance_type="g5.*")))
+    assert sorted(found.instance_types) == ["m7i.large"], "a name is no wild card"
+    assert {"g5.xlarge", "p5.48xlarge"} <= found.type_names
+
+
+@pytest.mark.usefixtures("aws")
+def test_zones_where_eks_has_no_control_plane_are_left_out() -> None:
+    zones = ec2.zones(Clients("us-east-1"))
+    assert "use1-az3" not in {zone.id for zone in zones}
+    assert len(zones) == 5
+
+
+# --- what the stack names ----------------------------------------------------------------------------------------------
+
+
+def network(client: Any) -> tuple[str, str, str]:
+    """A VPC with a private and a public subnet."""
+    vpc_id = client.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    private, public = (
+        client.create_subnet(VpcId=vpc_id, CidrBlock=f"10.9.{number}.0/24", AvailabilityZone=f"{REGION}{letter}")["Subnet"]
+        for number, letter in enumerate("ab")
+    )
+    gateway = client.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    client.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc_id)
+    table = client.create_route_table(VpcId=vpc_id)["RouteTable"]["RouteTableId"]
+    client.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    client.associate_route_table(RouteTableId=table, SubnetId=public["SubnetId"])
+    return vpc_id, private["SubnetId"], public["SubnetId"]
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_existing_vpc_is_read(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    client = boto3.client("ec2", REGION)
+    vpc_id, private, public = network(client)
+    client.associate_vpc_cidr_block(VpcId=vpc_id, CidrBlock="100.64.0.0/16")
+    found = gather(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
+    assert found.vpc == Vpc(vpc_id, ("10.9.0.0/16", "100.64.0.0/16"), dns_support=True, dns_hostnames=False)
+    assert found.subnets == {
+        private: Subnet(private, vpc_id, "us-west-2a", "10.9.0.0/24", 251, is_public=False),
+        public: Subnet(public, vpc_id, "us-west-2b", "10.9.1.0/24", 251, is_public=True),
+    }
+    assert found.not_found == {subnet_id("a")}
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_subnet_without_a_table_of_its_own_follows_the_main_one() -> None:
+    client = boto3.client("ec2", REGION)
+    vpc_id, private, _ = network(client)
+    main = next(
+        table["RouteTableId"]
+        for table in client.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
+        if any(one.get("Main") for one in table["Associations"])
+    )
+    gateway = client.describe_internet_gateways(Filters=[{"Name": "attachment.vpc-id", "Values": [vpc_id]}])
+    gateway_id = gateway["InternetGateways"][0]["InternetGatewayId"]
+    assert not ec2.subnets(Clients(REGION), [private])[private].is_public
+    client.create_route(RouteTableId=main, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway_id)
+    assert ec2.subnets(Clients(REGION), [private])[private].is_public
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    vpc_id, private, public = network(boto3.client("ec2", REGION))
+    client = boto3.client("efs", REGION)
+    file_system = client.create_file_system(CreationToken="x")["FileSystemId"]
+    client.create_mount_target(FileSystemId=file_system, SubnetId=private)
+    stack = settings(network={"vpcId": vpc_id, "subnetIds": [private, public]}, storage={"efs": {"fileSystemId": file_system}})
+    assert gather(stack).file_system == FileSystem(file_system, "available", {"us-west-2a": vpc_id})
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_does_not_exist_is_told(answer: Callable[..., None]) -> None:
+    answer(
+        **IDENTITY,
+        **OFFERED,
+        DescribePlacementGroups={"PlacementGroups": []},
+        DescribeCapacityReservations="InvalidCapacityReservationId.NotFound",
+    )
+    found = gather(
+        settings(
+            pool("a", amiId=IMAGE, placementGroup="mine"),
+            pool("b", capacity={"kind": "targeted-odcr", "reservationId": RESERVATION}),
+            network={"vpcId": VPC, "subnetIds": [subnet_id("a"), subnet_id("b")]},
+            storage={"efs": {"fileSystemId": FILE_SYSTEM}},
+        )
+    )
+    assert found.not_found == {IMAGE, "mine", RESERVATION, VPC, subnet_id("a"), subnet_id("b"), FILE_SYSTEM}
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        (
+            {"InstanceMatchCriteria": "open"},
+            Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 1, "open"),
+        ),
+        (
+            {
+                "ReservationType": "capacity-block",
+                "InstanceMatchCriteria": "targeted",
+                "PlacementGroupArn": f"arn:aws:ec2:{REGION}:{ACCOUNT}:placement-group/theirs",
+            },
+            Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", "us-west-2b", 4, 1, "targeted", "theirs"),
+        ),
+    ],
+)
+def test_a_reservation_is_read(described: dict[str, Any], expected: Reservation) -> None:
+    clients = Clients(REGION)
+    answer = {
+        "CapacityReservationId": RESERVATION,
+        "State": "active",
+        "InstanceType": "p5.48xlarge",
+        "AvailabilityZone": "us-west-2b",
+        "TotalInstanceCount": 4,
+        "AvailableInstanceCount": 1,
+        **described,
+    }
+    with Stubber(clients.ec2) as stub:
+        asked = {"CapacityReservationIds": [RESERVATION]}
+        stub.add_response("describe_capacity_reservations", {"CapacityReservations": [answer]}, asked)
+        assert ec2.reservation(clients, RESERVATION) == expected
+
+
+def test_placement_groups_are_read() -> None:
+    clients = Clients(REGION)
+    groups = [
+        {"GroupName": "mine", "Strategy": "cluster", "State": "available"},
+        {"GroupName": "gone", "Strategy": "cluster", "State": "deleting"},
+    ]
+    with Stubber(clients.ec2) as stub:
+        stub.add_response("describe_placement_groups", {"PlacementGroups": groups})
+        assert ec2.placement_groups(clients, ["mine", "gone"]) == {"mine": "cluster"}
+
+
+def test_add_on_versions_are_read() -> None:
+    clients = Clients(REGION)
+    with Stubber(clients.eks) as stub:
+        one = {"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}, {"addonVersion": "v2"}]}
+        asked = {"kubernetesVersion": "1.35", "addonName": "coredns"}
+        stub.add_response("describe_addon_versions", {"addons": [one]}, asked)
+        assert eks.addon_versions(clients, "1.35", ["coredns"]) == {"coredns": {"v1", "v2"}}
+
+
+# --- what the stack has ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_the_stack_has_is_found_by_its_tags(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    client, tags = boto3.client("ec2", REGION), [{"Key": "gpumpi:stack", "Value": "up"}]
+    vpc_id = client.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    made = {
+        letter: client.create_subnet(
+            VpcId=vpc_id,
+            CidrBlock=f"10.0.{number}.0/24",
+            AvailabilityZone=f"{REGION}{letter}",
+            TagSpecifications=[{"ResourceType": "subnet", "Tags": tags}] if letter != "d" else [],
+        )["Subnet"]["SubnetId"]
+        for number, letter in enumerate("cbad")
+    }
+    clusters = boto3.client("eks", REGION)
+    role = f"arn:aws:iam::{ACCOUNT}:role/any"
+    clusters.create_cluster(name="gpumpi-up", version="1.34", roleArn=role, resourcesVpcConfig={"subnetIds": [made["a"]]})
+    for name, sizes, subnets, pool_tags in (
+        ("one", (0, 3, 8), [made["b"]], {"gpumpi:pool": "train"}),
+        ("two", (1, 2, 3), [made["a"], made["b"]], {"gpumpi:pool": "system"}),
+        ("three", (0, 0, 1), [made["a"]], {}),
+    ):
+        clusters.create_nodegroup(
+            clusterName="gpumpi-up",
+            nodegroupName=name,
+            nodeRole=role,
+            subnets=subnets,
+            scalingConfig=dict(zip(("minSize", "desiredSize", "maxSize"), sizes, strict=True)),
+            tags=pool_tags,
+        )
+    existing = gather(settings(stack="up")).existing
+    assert existing.cluster_version == "1.34"
+    assert existing.zones == ("us-west-2a", "us-west-2b", "us-west-2c")
+    assert existing.pools == {
+        "train": ExistingPool("us-west-2b", 0, 3, 8),
+        "system": ExistingPool("us-west-2a", 1, 2, 3),
+    }
+    assert gather(settings(stack="other")).existing.zones == ()
+
+
+# --- the caller --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arn", "role", "principal"),
+    [
+        (USER, None, USER),
+        (f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada", "Ops", f"arn:aws:iam::{ACCOUNT}:role/team/Ops"),
+        (
+            f"arn:aws:sts::{ACCOUNT}:assumed-role/AWSReservedSSO_Admin_01/ada@example.com",
+            "AWSReservedSSO_Admin_01",
+            f"arn:aws:iam::{ACCOUNT}:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_01",
+        ),
+        (f"arn:aws:iam::{ACCOUNT}:root", None, None),
+        (f"arn:aws:sts::{ACCOUNT}:federated-user/ada", None, None),
+    ],
+)
+@pytest.mark.usefixtures("aws")
+def test_the_caller_is_resolved_to_a_user_or_role(
+    arn: str, role: str | None, principal: str | None, answer: Callable[..., None]
+) -> None:
+    answer(GetCallerIdentity={"Account": ACCOUNT, "Arn": arn}, GetRole={"Role": {"Arn": principal}}, **OFFERED)
+    assert account.role_name(arn) == role
+    found = gather(settings())
+    assert found.caller.principal_arn == principal
+    assert found.caller.is_root is arn.endswith(":root")
+
+
+# --- what AWS does not say ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable[..., None]) -> None:
+    answer(
+        GetCallerIdentity={"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"},
+        GetServiceQuota="AccessDeniedException",
+        DescribeClusterVersions="AccessDeniedException",
+        DescribeAddonVersions="ServiceUnavailable",
+        GetRole="AccessDenied",
+    )
+    found = gather(settings())
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
+    assert (found.quotas, found.kubernetes_versions, found.addon_versions, found.caller.principal_arn) == ({}, (), {}, None)
+    assert found.unchecked[0].startswith("Kubernetes versions: "), found.unchecked
+    assert found.unchecked[1].startswith("add-on versions: AWS cannot be asked: An error occurred (ServiceUnavailable)")
+    assert found.unchecked[2:] == (
+        f"the IAM role behind the caller: {who} may not call iam:GetRole",
+        f"vCPU quotas: {who} may not call servicequotas:GetServiceQuota",
+    )
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED, DescribeSubnets="UnauthorizedOperation")
+    with pytest.raises(FactsError) as caught:
+        gather(settings())
+    assert str(caught.value) == f"{USER} may not call ec2:DescribeSubnets; allow it, nothing can be planned without it"
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_quota_that_no_list_names_is_told(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    found = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
+    assert found.unchecked == ("vCPU quota of p6-b200.48xlarge as spot: AWS's list of quotas does not name it",)
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_quota_that_the_region_lacks_is_told(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
+    name = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+    assert gather(settings()).unchecked == (f"vCPU quota L-1216C47A ({name}): AWS does not say it",)
+
+
+@pytest.mark.usefixtures("aws")
+def test_expired_credentials_are_told(answer: Callable[..., None]) -> None:
+    answer(GetCallerIdentity="ExpiredToken")
+    with pytest.raises(FactsError, match=r"^AWS refuses the credentials \(ExpiredToken\); log in "):
+        gather(settings())
+
+
+def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    with pytest.raises(FactsError, match=r"^AWS cannot be asked: there are no credentials; log in "):
+        gather(settings())
+
+
+def test_an_unknown_profile_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(FactsError, match=r"^AWS cannot be asked: The config profile \(nobody\) could not be found; log in "):
+        gather(settings())
+
+
+@pytest.mark.parametrize(
+    ("region", "hint"), [("us-west-2", ""), ("us-wst-2", r" \(unknown to the SDK; did you mean us-west-2\?\)")]
+)
+def test_an_endpoint_out_of_reach_is_told_with_the_region(region: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(FactsError, match=f"^AWS cannot be reached in region {region}{hint}: Could not connect to the endpoint"):
+        gather(settings(region=region))
