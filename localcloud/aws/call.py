@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
 from botocore.session import get_session
 from moto.backends import get_backend
@@ -29,8 +30,8 @@ def parsed_response(service: str, operation: str, response: Response) -> dict[st
         body = body.encode()
     model = _botocore_operation(service, operation)
     parser = create_parser(model.service_model.resolved_protocol)
-    lowered = {str(key).lower(): str(value) for key, value in headers.items()}
-    answer = {"status_code": status, "headers": lowered, "body": body or b"", "context": {}}
+    texts = HeadersDict({str(key): str(value) for key, value in headers.items()})
+    answer = {"status_code": status, "headers": texts, "body": body or b"", "context": {}}
     parsed: dict[str, Any] = parser.parse(answer, model.output_shape)
     parsed.pop("ResponseMetadata", None)
     return parsed

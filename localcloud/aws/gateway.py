@@ -71,7 +71,8 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
 
 def recognise(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
     """What is called, with which parameters, by botocore's model; None for what no model describes."""
-    credential = _CREDENTIAL.search(request.headers.get("Authorization", ""))
+    signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
+    credential = _CREDENTIAL.search(signed)
     for service in (boto_name(moto_service), credential["service"] if credential else ""):
         try:
             model = _service_model(service)
@@ -80,7 +81,7 @@ def recognise(moto_service: str, request: Request, forward: Callable[[], Respons
         except Exception as error:  # no such service, no such operation, or not to be parsed
             log.debug("%s %s is no call of %s: %r", request.method, request.raw_url, service, error)
             continue
-        key = credential["key"] if credential else request.values.get("AWSAccessKeyId", "")
+        key = credential["key"] if credential else request.args.get("AWSAccessKeyId", "")
         return Call(
             service=service,
             operation=str(operation.name),
@@ -120,6 +121,8 @@ def _answer(call: Call) -> Response:
     try:
         identity.check(call)
         faults.check(call)
+        for check in patching.guards_of(call.service):
+            check(call)
         handler = patching.handler_of(call.service, call.operation)
         if handler is None:
             return call.forward()

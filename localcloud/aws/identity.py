@@ -1,9 +1,11 @@
 """Who calls: access keys are known or refused, as AWS does; signatures are not checked."""
 
+import json
 from typing import Any
 
 from moto.core.utils import utcnow
 
+from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
 
@@ -37,6 +39,39 @@ def principal_arn(call: Call) -> str:
     """The IAM user or role behind the caller: what a policy names."""
     session = session_of(call)
     return str(session.role_arn) if session is not None else caller_arn(call)
+
+
+def policies_of(call: Call) -> list[dict[str, Any]] | None:
+    """What the caller's role or user may do; None for the engineer, who is the account's administrator, and for nobody."""
+    if not call.access_key or principal_arn(call) == USER_ARN:
+        return None
+    iam = backend_of("iam", call.account, call.region)
+    session = session_of(call)
+    entity = iam.get_role_by_arn(session.role_arn) if session is not None else iam.get_user_from_access_key_id(call.access_key)
+    if entity is None:
+        return []
+    attached = [policy.versions for policy in entity.managed_policies.values()]
+    documents = [*entity.policies.values(), *(_default_version(versions) for versions in attached)]
+    return [json.loads(document) for document in documents]
+
+
+def _default_version(versions: list[Any]) -> str:
+    return str(next(version.document for version in versions if version.is_default))
+
+
+def context_of(call: Call) -> dict[str, str]:
+    """Condition keys about the caller: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+    user_id, _, account = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
+    arn = principal_arn(call)
+    context = {
+        "aws:userid": user_id,
+        "aws:principalarn": arn,
+        "aws:principalaccount": account,
+        "aws:principaltype": "AssumedRole",
+    }
+    if session_of(call) is None:
+        context |= {"aws:username": arn.rsplit("/", 1)[-1], "aws:principaltype": "User"}
+    return context
 
 
 def _unknown_key(call: Call) -> AwsError:

@@ -22,6 +22,9 @@ from localcloud.aws.call import Call
 Handler = Callable[[Call], dict[str, Any] | None]
 State = TypeVar("State")
 
+Guard = Callable[[Call], None]
+
+_guards: dict[str, list[Guard]] = {}
 _operations: dict[tuple[str, str], Handler] = {}
 _reset_actions: list[Callable[[], None]] = []
 
@@ -41,6 +44,20 @@ def operation(service: str, name: str) -> Callable[[Handler], Handler]:
 
 def handler_of(service: str, name: str) -> Handler | None:
     return _operations.get((service, name))
+
+
+def guard(service: str) -> Callable[[Guard], Guard]:
+    """Call the decorated function before every operation of a service: it may refuse."""
+
+    def register(check: Guard) -> Guard:
+        _guards.setdefault(service, []).append(check)
+        return check
+
+    return register
+
+
+def guards_of(service: str) -> list[Guard]:
+    return _guards.get(service, [])
 
 
 def extended_operations() -> list[tuple[str, str]]:

@@ -1,0 +1,29 @@
+"""S3 where moto falls short of AWS: what a new bucket is like, bucket policies with their conditions, and what AWS refuses."""
+
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+_CONFUSED = (
+    "AnalyticsConfiguration",
+    "IntelligentTieringConfiguration",
+    "MetadataConfiguration",
+    "MetadataTableConfiguration",
+    "MetricsConfiguration",
+)
+
+
+def install() -> None:
+    """Register this service's operations."""
+    from localcloud.aws.s3 import access, buckets, configurations, policies  # noqa: F401
+
+    buckets.install()
+    access.install()
+    for name in _CONFUSED:
+        for operation_name in (f"PutBucket{name}", f"CreateBucket{name}", f"DeleteBucket{name}"):
+            operation("s3", operation_name)(_not_implemented)
+
+
+def _not_implemented(call: Call) -> None:
+    """moto does not know these queries, and would create or delete the bucket itself."""
+    raise AwsError("NotImplementedInLocalCloud", f"The local cloud has no s3.{call.operation}.", status=400)
