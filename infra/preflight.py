@@ -2,14 +2,17 @@
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from infra import validation
 from infra.facts import Facts, FactsError, gather
 from infra.problems import Problem, SettingsError, is_doubtful
 from infra.settings import Settings
+from infra.shape import inner_types, models_for
 from infra.stack_file import RawStack
 
-_ORDER = ("config", "aws:region", "stack", "caller", *(str(field.alias) for field in Settings.model_fields.values()))
+BEFORE = ("config", "aws:region", "stack", "caller")
+"""Paths that are no settings; their problems come first."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Examined:
 
 def examine(raw: RawStack, *, offline: bool = False) -> Examined:
     """Judge every rule that can be judged, also where something is wrong already."""
+    if not raw.is_readable:
+        return Examined(None, problems=raw.problems)
     form: tuple[Problem, ...] = ()
     doubtful: frozenset[str] = frozenset()
     try:
@@ -60,8 +65,14 @@ def _judged(settings: Settings, *, offline: bool) -> Examined:
     return Examined(settings, facts, tuple(validation.check(settings, facts)))
 
 
-def _place(problem: Problem) -> tuple[int, int]:
-    """By the order of the settings, pools by their index."""
-    match = re.match(r"([\w:-]+)(?:\[(\d+)\])?", problem.path)
-    first, index = (match[1], int(match[2] or -1)) if match else ("", -1)
-    return (_ORDER.index(first) if first in _ORDER else len(_ORDER), index)
+def _place(problem: Problem) -> list[int]:
+    """Where the settings have the problem's path: problems are told in the order of the README's table."""
+    place: list[int] = []
+    types: list[Any] = [Settings]
+    for step in re.findall(r"[^.\[\]]+", problem.path):
+        keys = [str(field.alias) for model in models_for(types, None) for field in model.model_fields.values()]
+        if not place:
+            keys = [*BEFORE, *keys]
+        place.append(int(step) if step.isdecimal() else keys.index(step) if step in keys else len(keys))
+        types = inner_types(types, None, int(step) if step.isdecimal() else step)
+    return place

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,11 +100,25 @@ def is_below(path: str, ancestor: str) -> bool:
     return path == ancestor or path.startswith((f"{ancestor}.", f"{ancestor}["))
 
 
+JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
+    frozenset({"minSize", "desiredSize", "maxSize", "capacity"}),
+    frozenset({"public", "publicCidrs", "allowAnywhere"}),
+    frozenset({"kubernetesVersion", "addonVersions"}),
+    frozenset({"natGateways", "interfaceEndpoints"}),
+    frozenset({"vpcId", "subnetIds"}),
+    frozenset({"instanceType", "efa", "amiId"}),
+)
+"""Settings beside each other that one rule compares: what it says of one depends on the others."""
+
+
 def is_doubtful(path: str, doubtful: Iterable[str]) -> bool:
-    """Whether a path lies at, below or directly beside a value that was replaced by a stand-in."""
-    return any(is_below(path, stand_in) or _beside(path, stand_in) for stand_in in doubtful)
+    """Whether what a rule says of a path may come from a value that was replaced by a stand-in."""
+    return any(is_below(path, suspect) for stand_in in doubtful for suspect in _suspects(stand_in))
 
 
-def _beside(path: str, other: str) -> bool:
-    parent, dot, _ = other.rpartition(".")
-    return bool(dot) and path.rpartition(".")[0] == parent
+def _suspects(stand_in: str) -> Iterator[str]:
+    parent, dot, name = stand_in.rpartition(".")
+    yield stand_in
+    for group in JUDGED_TOGETHER:
+        if name in group:
+            yield from (f"{parent}{dot}{other}" for other in group)

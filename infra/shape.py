@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from infra.problems import Problem, path_text
+from infra.problems import Problem, nearest, path_text
 from infra.secrets import kind_of_secret, names_a_secret
 from infra.wording import empty, missing, unknown_key, unknown_kind, words, wrong_value
 
@@ -44,7 +44,7 @@ def understand(
             for fault in _faults(model, data, error.errors(include_url=False)):
                 if attempt == 0 and fault.problem.path not in told:
                     problems.append(fault.problem)
-                doubtful.add(path_text(fault.path))
+                doubtful.update(fault.doubtful)
                 fault.repair(data)
     return None, problems, frozenset(doubtful)
 
@@ -183,8 +183,7 @@ class Fault:
     def _message(self) -> str:
         key = str(self.path[-1])
         if self.kind == "extra_forbidden":
-            models = models_for(self.holder_types, self.holder)
-            return unknown_key(key, [str(f.alias) for m in models for f in m.model_fields.values() if not f.exclude])
+            return unknown_key(key, self._keys())
         example = self.field.examples[0] if self.field and self.field.examples else None
         if self.kind == "missing":
             return missing(key, example)
@@ -194,6 +193,17 @@ class Fault:
             return empty([*map(str, choices), *words(expected)], required=self.field is not None and self.field.is_required())
         tags = kinds(models_for(self.types, None))
         return wrong_value(self.value, expected, choices, tags, key=path_text(self.path), example=example)
+
+    def _keys(self) -> list[str]:
+        """The keys that may stand here."""
+        models = models_for(self.holder_types, self.holder)
+        return [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
+
+    @property
+    def doubtful(self) -> set[str]:
+        """The paths of which nothing is known now: this one and, for a slip of the pen, the one that was meant."""
+        meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
+        return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}
 
     def repair(self, data: dict[str, Any]) -> None:
         """Put in the default, or a stand-in where there is none."""

@@ -26,6 +26,8 @@ class RawStack:
     values: Mapping[str, object]
     """The keys of our namespace, without it."""
     problems: tuple[Problem, ...] = ()
+    is_readable: bool = True
+    """Whether there are values at all; without them nothing else is worth saying."""
 
 
 class NoSuchStack(Exception):
@@ -74,12 +76,13 @@ def read(path: Path) -> RawStack:
         node = loader.get_single_node()
         content = loader.construct_document(node) if node else None
     except yaml.YAMLError as error:
-        return RawStack(stack, "", {}, (Problem(path.name, _yaml_message(error)),))
+        return RawStack(stack, "", {}, (Problem(path.name, _yaml_message(error)),), is_readable=False)
     finally:
         loader.dispose()
     config = content.get("config") if isinstance(content, dict) else None
     if not isinstance(config, dict):
-        return RawStack(stack, "", {}, (Problem("config", "is missing; a stack file has its settings below `config:`"),))
+        missing = Problem("config", "is missing; a stack file has its settings below `config:`")
+        return RawStack(stack, "", {}, (missing,), is_readable=False)
     config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
     return _split(stack, config, tuple(_duplicates(node)))
 

@@ -206,16 +206,25 @@ def test_what_can_be_understood_beside_an_error_is_kept() -> None:
     ("path", "expected"),
     [
         ("pools[0].minSize", True),  # the stand-in itself
-        ("pools[0].desiredSize", True),  # beside it
-        ("pools[0].capacity.kind", False),
+        ("pools[0].desiredSize", True),  # compared with it
+        ("pools[0].name", False),
+        ("pools[0].instanceType", False),
         ("pools[1].name", True),  # below a stand-in
         ("pools[2].minSize", False),
+        ("target.addonVersions.coredns", True),  # below what is compared with it
+        ("target.logRetentionDays", False),
         ("network.cidr", False),
         ("pools", False),
     ],
 )
 def test_rules_are_not_believed_near_a_stand_in(path: str, expected: bool) -> None:
-    assert is_doubtful(path, {"pools[0].minSize", "pools[1]"}) is expected
+    assert is_doubtful(path, {"pools[0].minSize", "pools[1]", "target.kubernetesVersion"}) is expected
+
+
+def test_the_key_that_was_meant_is_as_doubtful_as_the_one_that_was_written() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(values(pool(minsize=3)), stack="test", region="us-west-2")
+    assert caught.value.doubtful == {"pools[0].minsize", "pools[0].minSize"}
 
 
 def test_defaults_of_the_least_stack() -> None:

@@ -1,0 +1,113 @@
+"""Whole files: those with mistakes and the text beside them, the least one can write and the most."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import preflight, stack_file
+from infra.facts import Facts, Reservation
+from infra.preflight import examine, settings_and_facts
+from infra.problems import SettingsError
+from infra.settings import Settings
+from infra.versions import addon_versions
+from tests.pure.world import facts
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+ERRORS = sorted(CONFIGS.glob("error.*.yaml"))
+STACKS = sorted((CONFIGS.parents[1] / "stacks").glob("Pulumi.*.yaml"))
+
+
+def everything_exists(settings: Settings) -> Facts:
+    """Facts in which all is there that a stack names."""
+    by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
+    reservations = {
+        one: Reservation(
+            one,
+            "capacity-block" if pool.capacity.kind == "capacity-block" else "default",
+            "active",
+            pool.instance_type,
+            "us-west-2c",
+            16,
+            16,
+            "targeted",
+        )
+        for one, pool in by_id.items()
+    }
+    version = settings.target.kubernetes_version
+    return facts(
+        settings,
+        reservations=reservations,
+        images={pool.ami_id: "x86_64" for pool in settings.pools if pool.ami_id},
+        placement_groups={name: "cluster" for pool in settings.pools if (name := pool.own_placement_group)},
+        addon_versions={name: frozenset({one}) for name, one in addon_versions(version).items()},
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "gather", everything_exists)
+
+
+def read(path: Path) -> stack_file.RawStack:
+    return replace(stack_file.read(path), stack="test")
+
+
+def test_there_are_error_files() -> None:
+    assert len(ERRORS) >= 10
+
+
+@pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
+def test_a_file_with_mistakes_gets_the_text_beside_it(path: Path) -> None:
+    expected = path.with_suffix(".txt").read_text(encoding="utf-8")
+    problems = examine(read(path)).problems
+    assert "".join(f"{problem}\n" for problem in problems) == expected
+
+
+@pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
+def test_a_program_gets_the_same_text(path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings_and_facts(read(path))
+    assert f"{caught.value}\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["minimal", "full"])
+def test_the_least_and_the_most_are_fine(name: str) -> None:
+    settings, _ = settings_and_facts(read(CONFIGS / f"Pulumi.{name}.yaml"))
+    assert settings.region == "us-west-2"
+
+
+@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
+def test_every_stack_of_the_project_is_fine_by_itself(path: Path) -> None:
+    examined = examine(stack_file.read(path), offline=True)
+    assert examined.problems == ()
+    assert examined.not_asked == "only the file was looked at"
+
+
+def test_the_full_file_says_everything_that_can_be_said() -> None:
+    def settable(model: Any) -> set[str]:
+        from pydantic import BaseModel
+
+        from infra.shape import leaf_types
+
+        found = set()
+        for field in model.model_fields.values():
+            if field.exclude:
+                continue
+            found.add(field.alias)
+            for leaf in leaf_types(field.annotation):
+                for inner in (leaf, *getattr(leaf, "__args__", ())):
+                    for one in leaf_types(inner):
+                        if isinstance(one, type) and issubclass(one, BaseModel):
+                            found |= settable(one)
+        return found
+
+    def said(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value).union(*map(said, value.values()))
+        return set().union(*map(said, value)) if isinstance(value, list) else set()
+
+    full = read(CONFIGS / "Pulumi.full.yaml")
+    only_for_existing = {"vpcId", "subnetIds", "fileSystemId"}
+    assert settable(Settings) - said(full.values) == only_for_existing
