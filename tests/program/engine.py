@@ -57,6 +57,7 @@ GROUP_TAG = "aws:autoscaling/tag:Tag"
 class Resource:
     """One resource as the program registered it."""
 
+    urn: str
     type: str
     name: str
     inputs: Mapping[str, Any]
@@ -64,7 +65,7 @@ class Resource:
     parents: tuple[str, ...]
     """Types of its parent, grandparent, ..., the nearest last."""
     dependencies: frozenset[str]
-    """Names of the resources that it waits for."""
+    """URNs of the resources that it waits for."""
     ignored_changes: tuple[str, ...]
     protected: bool
     delete_before_replace: bool
@@ -91,19 +92,20 @@ class Deployment:
     def named(self, name: str) -> list[Resource]:
         return [one for one in self.resources if one.name == name]
 
-    def waits_for(self, resource: Resource) -> set[str]:
-        """Names of everything that must exist before the resource, near and far."""
-        by_name: dict[str, list[Resource]] = {}
-        for one in self.resources:
-            by_name.setdefault(one.name, []).append(one)
-        seen: set[str] = set()
+    def waits_for(self, resource: Resource) -> list[Resource]:
+        """Everything that must exist before the resource, near and far."""
+        by_urn = {one.urn: one for one in self.resources}
+        seen: dict[str, Resource] = {}
         todo = list(resource.dependencies)
         while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                todo += [dependency for one in by_name.get(name, ()) for dependency in one.dependencies]
-        return seen
+            urn = todo.pop()
+            if urn in by_urn and urn not in seen:
+                seen[urn] = by_urn[urn]
+                todo += by_urn[urn].dependencies
+        return list(seen.values())
+
+    def names_before(self, resource: Resource) -> set[str]:
+        return {one.name for one in self.waits_for(resource)}
 
 
 class RecordingMonitor(MockMonitor):
@@ -120,12 +122,13 @@ class RecordingMonitor(MockMonitor):
         parent_types = request.parent.split("::")[2].split("$") if request.parent else []
         self._deployment.resources.append(
             Resource(
+                urn=response.urn,
                 type=request.type,
                 name=request.name,
                 inputs=deserialize_properties(request.object),
                 state=self.resources[response.urn].state,
                 parents=tuple(parent_types),
-                dependencies=frozenset(urn.split("::")[-1] for urn in request.dependencies),
+                dependencies=frozenset(request.dependencies),
                 ignored_changes=tuple(request.ignoreChanges),
                 protected=request.protect,
                 delete_before_replace=request.deleteBeforeReplace,

@@ -1,0 +1,233 @@
+"""The control plane, its add-ons, who may use it and what pods may do in AWS."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra import versions
+from tests.policy_evaluator import Request, allows
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+CALLER = "arn:aws:iam::123456789012:user/ada"
+
+
+def cluster(**target: Any) -> Deployment:
+    settings = world.settings(world.pool(), target=target)
+    return deploy(settings, world.facts(settings))
+
+
+@pytest.fixture(scope="module")
+def usual() -> Deployment:
+    return cluster()
+
+
+def control_plane(of: Deployment) -> Any:
+    return of.only(engine.CLUSTER).inputs
+
+
+# --- endpoints
+
+
+def test_without_a_word_on_access_the_api_is_reached_from_within_only(usual: Deployment) -> None:
+    vpc = control_plane(usual)["vpcConfig"]
+    assert vpc["endpointPrivateAccess"] and not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
+
+
+def test_named_addresses_open_a_public_endpoint_to_themselves() -> None:
+    vpc = control_plane(cluster(endpointAccess={"publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
+    assert vpc["endpointPrivateAccess"] and vpc["endpointPublicAccess"] and vpc["publicAccessCidrs"] == ["203.0.113.0/24"]
+
+
+def test_a_public_endpoint_can_be_closed_while_its_addresses_stay_written_down() -> None:
+    vpc = control_plane(cluster(endpointAccess={"public": False, "publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
+    assert not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
+
+
+# --- secrets, logs, life
+
+
+def test_secrets_are_encrypted_with_a_key_of_the_stack_s_own_that_rotates(usual: Deployment) -> None:
+    key = usual.only(engine.KEY, "secrets")
+    assert key.inputs["enableKeyRotation"] is True
+    encryption = control_plane(usual)["encryptionConfig"]
+    assert encryption == {"provider": {"keyArn": key.state["arn"]}, "resources": ["secrets"]}
+
+
+def test_all_five_logs_are_kept_encrypted_for_the_days_asked_for() -> None:
+    found = cluster(logRetentionDays=365)
+    assert control_plane(found)["enabledClusterLogTypes"] == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
+    group = found.only(engine.LOG_GROUP, "cluster-logs")
+    assert group.inputs["name"] == "/aws/eks/gpumpi-test/cluster"
+    assert group.inputs["retentionInDays"] == 365
+    assert group.inputs["kmsKeyId"] == found.only(engine.KEY, "logs-key").state["arn"]
+
+
+def test_the_log_group_is_there_before_eks_would_make_one_that_never_expires(usual: Deployment) -> None:
+    assert usual.only(engine.LOG_GROUP, "cluster-logs") in usual.waits_for(usual.only(engine.CLUSTER))
+
+
+def test_the_key_for_logs_serves_both_log_groups_and_no_other(usual: Deployment) -> None:
+    policy = json.loads(usual.only(engine.KEY, "logs-key").inputs["policy"])
+    for name, served in (
+        ("/aws/eks/gpumpi-test/cluster", True),
+        ("/gpumpi/test/flow-logs", True),
+        ("/aws/eks/other/cluster", False),
+    ):
+        context = {"kms:EncryptionContext:aws:logs:arn": f"arn:aws:logs:us-west-2:123456789012:log-group:{name}"}
+        request = Request("kms:Encrypt", "key", context, {"Service": "logs.us-west-2.amazonaws.com"})
+        assert allows(request, policy) is served
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_eks_guards_the_cluster_when_asked_to(protected: bool) -> None:
+    assert control_plane(cluster(deletionProtection=protected))["deletionProtection"] is protected
+
+
+def test_services_have_the_addresses_that_validation_keeps_free(usual: Deployment) -> None:
+    assert control_plane(usual)["kubernetesNetworkConfig"] == {"serviceIpv4Cidr": "172.20.0.0/16"}
+
+
+# --- access
+
+
+def test_creating_the_cluster_alone_gives_nobody_access(usual: Deployment) -> None:
+    access = control_plane(usual)["accessConfig"]
+    assert access == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
+
+
+def test_admins_and_the_caller_are_cluster_admins() -> None:
+    found = cluster(admins=[world.ADMIN])
+    assert {one.inputs["principalArn"] for one in found.created(engine.ACCESS_ENTRY)} == {world.ADMIN, CALLER}
+    policies = {one.inputs["principalArn"]: one.inputs for one in found.created(engine.ACCESS_POLICY)}
+    assert set(policies) == {world.ADMIN, CALLER}
+    for association in policies.values():
+        assert association["policyArn"] == "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+        assert association["accessScope"] == {"type": "cluster"}
+
+
+def test_a_caller_who_is_an_admin_anyway_has_one_entry() -> None:
+    assert len(cluster(admins=[CALLER]).created(engine.ACCESS_ENTRY)) == 1
+
+
+def test_a_caller_whose_role_cannot_be_known_gets_no_entry() -> None:
+    settings = world.settings(world.pool(), target={"admins": [world.ADMIN]})
+    facts = world.facts(settings)
+    found = deploy(settings, replace(facts, caller=replace(facts.caller, principal_arn=None)))
+    assert [one.inputs["principalArn"] for one in found.created(engine.ACCESS_ENTRY)] == [world.ADMIN]
+
+
+def test_an_entry_is_named_by_its_principal_so_that_others_do_not_move() -> None:
+    names = {one.name for one in cluster(admins=[world.ADMIN]).created(engine.ACCESS_ENTRY)}
+    assert names == {
+        "gpumpi-test-cluster-123456789012-role-Admin-access",
+        "gpumpi-test-cluster-123456789012-user-ada-access",
+    }
+
+
+# --- add-ons
+
+
+def addons(of: Deployment) -> dict[str, Any]:
+    return {one.inputs["addonName"]: one.inputs for one in of.created(engine.ADDON)}
+
+
+@pytest.mark.parametrize("kubernetes", versions.KUBERNETES_VERSIONS)
+def test_add_ons_have_the_versions_tested_with_the_kubernetes_version(kubernetes: str) -> None:
+    found = cluster(kubernetesVersion=kubernetes)
+    assert control_plane(found)["version"] == kubernetes
+    assert {name: one["addonVersion"] for name, one in addons(found).items()} == versions.addon_versions(kubernetes)
+
+
+def test_an_add_on_s_version_can_be_chosen() -> None:
+    assert addons(cluster(addonVersions={"coredns": "v1.14.6-eksbuild.4"}))["coredns"]["addonVersion"] == "v1.14.6-eksbuild.4"
+
+
+def test_every_add_on_is_a_managed_one(usual: Deployment) -> None:
+    assert control_plane(usual)["bootstrapSelfManagedAddons"] is False
+    assert {one["resolveConflictsOnCreate"] for one in addons(usual).values()} == {"OVERWRITE"}
+
+
+def test_network_policies_are_enforced_and_addresses_spared(usual: Deployment) -> None:
+    configuration = json.loads(addons(usual)["vpc-cni"]["configurationValues"])
+    assert configuration["enableNetworkPolicy"] == "true"
+    assert set(configuration["env"]) == {"MINIMUM_IP_TARGET", "WARM_IP_TARGET"}
+
+
+def test_the_gpu_part_of_node_monitoring_runs_on_gpu_nodes(usual: Deployment) -> None:
+    configuration = json.loads(addons(usual)["eks-node-monitoring-agent"]["configurationValues"])
+    assert configuration["dcgmAgent"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("addon", "account", "policy"),
+    [
+        ("vpc-cni", "aws-node", "AmazonEKS_CNI_Policy"),
+        ("aws-efs-csi-driver", "efs-csi-controller-sa", "service-role/AmazonEFSCSIDriverPolicy"),
+    ],
+)
+def test_an_add_on_acts_in_aws_with_a_role_of_its_own(usual: Deployment, addon: str, account: str, policy: str) -> None:
+    role = usual.only(engine.ROLE, addon.removeprefix("aws-"))
+    assert addons(usual)[addon]["podIdentityAssociations"] == [{"roleArn": role.state["arn"], "serviceAccount": account}]
+    attached = usual.only(engine.ROLE_POLICY_ATTACHMENT, addon.removeprefix("aws-")).inputs
+    assert attached["policyArn"] == f"arn:aws:iam::aws:policy/{policy}"
+
+
+def test_without_shared_storage_there_is_no_driver_for_it() -> None:
+    settings = world.settings(world.pool(), storage={"efs": "none"})
+    found = deploy(settings, world.facts(settings))
+    assert "aws-efs-csi-driver" not in addons(found)
+    assert not [one.name for one in found.resources if one.type.startswith("aws:efs/")]
+
+
+# --- roles
+
+
+def test_nodes_have_what_eks_demands_and_a_shell_and_no_more(usual: Deployment) -> None:
+    attached = {one.inputs["policyArn"].rpartition("/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT, "-node-")}
+    assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
+
+
+def test_managed_policies_are_these_and_no_others(usual: Deployment) -> None:
+    attached = {one.inputs["policyArn"].rpartition("policy/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT)}
+    assert attached == {
+        "AmazonEKSClusterPolicy",
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+        "AmazonEKS_CNI_Policy",
+        "service-role/AmazonEFSCSIDriverPolicy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "account"), [("job", "mpi-jobs", "mpi-job"), ("autoscaler", "kube-system", "cluster-autoscaler")]
+)
+def test_pods_get_their_role_through_pod_identity(usual: Deployment, name: str, namespace: str, account: str) -> None:
+    role, association = usual.only(engine.ROLE, f"test-{name}"), usual.only(engine.POD_IDENTITY, f"test-{name}").inputs
+    assert (association["namespace"], association["serviceAccount"]) == (namespace, account)
+    assert association["roleArn"] == role.state["arn"]
+    tags = {
+        "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:us-west-2:123456789012:cluster/gpumpi-test",
+        "aws:RequestTag/kubernetes-namespace": namespace,
+        "aws:RequestTag/kubernetes-service-account": account,
+    }
+    trust = json.loads(role.inputs["assumeRolePolicy"])
+    assert allows(Request("sts:AssumeRole", "role", tags, {"Service": "pods.eks.amazonaws.com"}), trust)
+
+
+@pytest.mark.parametrize(("role", "who"), [("node-keys", "node"), ("job-policy", "job")])
+def test_keys_are_exchanged_through_the_stack_s_own_bucket(usual: Deployment, role: str, who: str) -> None:
+    policy = json.loads(usual.only(engine.ROLE_POLICY, role).inputs["policy"])
+    bucket = usual.only(engine.BUCKET).state["arn"]
+    context = {
+        "aws:userid": "AROA:i-1",
+        "aws:PrincipalTag/kubernetes-namespace": "mpi-jobs",
+        "aws:PrincipalTag/kubernetes-pod-name": "worker-0",
+    }
+    own = {"node": "nodes/AROA:i-1", "job": "jobs/mpi-jobs/worker-0"}[who]
+    assert allows(Request("s3:PutObject", f"{bucket}/{own}/id.pub", context), policy)
+    assert not allows(Request("s3:PutObject", f"arn:aws:s3:::other/{own}/id.pub", context), policy)

@@ -1,0 +1,176 @@
+"""What the network is for each thing that a stack can ask of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.components.private_endpoints import SERVICES
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+ZONES = ["us-west-2a", "us-west-2b", "us-west-2c"]
+
+
+def network(**asked: Any) -> Deployment:
+    settings = world.settings(world.pool(), network=asked)
+    return deploy(settings, world.facts(settings))
+
+
+@pytest.fixture(scope="module")
+def usual() -> Deployment:
+    return network()
+
+
+@pytest.fixture(scope="module")
+def closed() -> Deployment:
+    return network(natGateways="none", interfaceEndpoints=True)
+
+
+@pytest.fixture(scope="module")
+def existing() -> Deployment:
+    return network(**world.existing_network())
+
+
+def zones_of(resources: list[engine.Resource]) -> list[str]:
+    return sorted(one.inputs["availabilityZone"] for one in resources)
+
+
+def test_every_zone_has_a_private_and_a_public_subnet(usual: Deployment) -> None:
+    assert zones_of(usual.created(engine.SUBNET, "private")) == ZONES
+    assert zones_of(usual.created(engine.SUBNET, "public")) == ZONES
+
+
+def test_no_subnet_hands_out_public_addresses(usual: Deployment) -> None:
+    assert {one.inputs["mapPublicIpOnLaunch"] for one in usual.created(engine.SUBNET)} == {False}
+
+
+def test_eks_knows_its_subnets_by_tags(usual: Deployment) -> None:
+    for kind, role in (("private", "kubernetes.io/role/internal-elb"), ("public", "kubernetes.io/role/elb")):
+        for subnet in usual.created(engine.SUBNET, kind):
+            assert subnet.inputs["tags"]["kubernetes.io/cluster/gpumpi-test"] == "shared"
+            assert subnet.inputs["tags"][role] == "1"
+
+
+def test_names_of_the_vpc_are_resolved_inside_it(usual: Deployment) -> None:
+    vpc = usual.only(engine.VPC).inputs
+    assert vpc["enableDnsSupport"] and vpc["enableDnsHostnames"]
+
+
+def test_the_default_security_group_lets_nothing_through(usual: Deployment) -> None:
+    group = usual.only(engine.DEFAULT_SECURITY_GROUP).inputs
+    assert "ingress" not in group and "egress" not in group
+
+
+def test_all_traffic_of_the_vpc_is_logged_encrypted_and_for_a_limited_time(usual: Deployment) -> None:
+    assert usual.only(engine.FLOW_LOG).inputs["trafficType"] == "ALL"
+    group = usual.only(engine.LOG_GROUP, "flow-logs").inputs
+    assert group["name"] == "/gpumpi/test/flow-logs" and group["retentionInDays"] == 90 and group["kmsKeyId"]
+
+
+@pytest.mark.parametrize(
+    ("nat", "gateways"), [(None, ["us-west-2a"]), ("one", ["us-west-2a"]), ("perZone", ZONES)], ids=["default", "one", "perZone"]
+)
+def test_nat_gateways_are_as_many_as_asked_for(nat: str | None, gateways: list[str]) -> None:
+    found = network(natGateways=nat) if nat else network()
+    assert sorted(one.name.split("-nat-")[1] for one in found.created(engine.NAT_GATEWAY)) == [
+        f"{zone}-gateway" for zone in gateways
+    ]
+    routes = {one.name: one.inputs["natGatewayId"] for one in found.created(engine.ROUTE, "private")}
+    assert len(routes) == len(ZONES)
+    for zone in ZONES:
+        through = zone if zone in gateways else gateways[0]
+        assert routes[f"gpumpi-test-network-private-{zone}-internet-route"] == f"gpumpi-test-network-nat-{through}-gateway-id"
+
+
+def test_s3_is_reached_without_nat_from_every_private_subnet(usual: Deployment) -> None:
+    endpoint = usual.only(engine.VPC_ENDPOINT, "s3").inputs
+    assert endpoint["vpcEndpointType"] == "Gateway" and endpoint["serviceName"] == "com.amazonaws.us-west-2.s3"
+    assert len(endpoint["routeTableIds"]) == len(ZONES)
+
+
+@pytest.mark.parametrize("zones", [2, 3, 4, ["us-west-2b", "us-west-2d"]], ids=str)
+def test_a_zone_has_the_same_addresses_whatever_the_others_are(zones: Any) -> None:
+    blocks = {
+        "us-west-2a": "10.0.0.0/20",
+        "us-west-2b": "10.0.16.0/20",
+        "us-west-2c": "10.0.32.0/20",
+        "us-west-2d": "10.0.48.0/20",
+    }
+    for subnet in network(zones=zones).created(engine.SUBNET, "private"):
+        assert subnet.inputs["cidrBlock"] == blocks[subnet.inputs["availabilityZone"]]
+
+
+# --- closed network
+
+
+def test_a_closed_network_has_no_way_out(closed: Deployment) -> None:
+    for token in (engine.INTERNET_GATEWAY, engine.NAT_GATEWAY, engine.ROUTE, "aws:ec2/eip:Eip"):
+        assert closed.created(token) == []
+    assert closed.created(engine.SUBNET, "public") == []
+
+
+def test_a_closed_network_reaches_every_service_that_nodes_call(closed: Deployment) -> None:
+    endpoints = [one.inputs for one in closed.created(engine.VPC_ENDPOINT) if one.inputs["vpcEndpointType"] == "Interface"]
+    assert {one["serviceName"] for one in endpoints} == {f"com.amazonaws.us-west-2.{service}" for service in SERVICES}
+    assert all(one["privateDnsEnabled"] and len(one["subnetIds"]) == len(ZONES) for one in endpoints)
+
+
+def test_endpoints_answer_nodes_only(closed: Deployment) -> None:
+    rule = closed.only(engine.INGRESS_RULE, "endpoint").inputs
+    assert (rule["fromPort"], rule["toPort"], rule["referencedSecurityGroupId"]) == (443, 443, "gpumpi-test-nodes-id")
+
+
+def test_nodes_of_a_closed_network_talk_to_the_vpc_and_to_s3_only(closed: Deployment) -> None:
+    rules = {one.name.removeprefix("gpumpi-test-nodes-"): one.inputs for one in closed.created(engine.EGRESS_RULE)}
+    assert set(rules) == {"self-egress", "10.0.0.0/16-egress", "s3-egress"}
+    assert rules["s3-egress"]["prefixListId"] == "pl-mock" and rules["s3-egress"]["toPort"] == 443
+
+
+def test_nodes_with_nat_reach_the_internet(usual: Deployment) -> None:
+    assert {one.inputs.get("cidrIpv4") for one in usual.created(engine.EGRESS_RULE)} == {None, "0.0.0.0/0"}
+
+
+def test_nodes_wait_for_the_endpoints_through_which_they_start(closed: Deployment) -> None:
+    waits = closed.names_before(closed.only(engine.NODE_GROUP, "train"))
+    assert {f"gpumpi-test-endpoint-{service}-endpoint" for service in SERVICES} <= waits
+
+
+def test_endpoints_may_stand_beside_nat() -> None:
+    both = network(natGateways="one", interfaceEndpoints=True)
+    assert both.created(engine.NAT_GATEWAY) and len(both.created(engine.VPC_ENDPOINT)) == 1 + len(SERVICES)
+
+
+# --- somebody else's network
+
+
+def test_of_an_existing_network_nothing_is_made_or_changed(existing: Deployment) -> None:
+    assert not [one.type for one in existing.resources if one.type.startswith("aws:ec2/") and one.type not in IN_ANY_NETWORK]
+
+
+IN_ANY_NETWORK = {engine.SECURITY_GROUP, engine.PLACEMENT_GROUP, engine.LAUNCH_TEMPLATE}
+
+
+def test_an_existing_network_s_subnets_are_used_as_they_are(existing: Deployment) -> None:
+    subnets = [world.subnet_id("a"), world.subnet_id("b")]
+    assert existing.only(engine.CLUSTER).inputs["vpcConfig"]["subnetIds"] == subnets
+    assert existing.only(engine.NODE_GROUP, "system").inputs["subnetIds"] == subnets
+    assert existing.only(engine.NODE_GROUP, "train").inputs["subnetIds"] == subnets[:1]
+    assert existing.outputs["vpcId"] == world.VPC
+    assert existing.outputs["privateSubnetIds"] == {"us-west-2a": subnets[:1], "us-west-2b": subnets[1:]}
+
+
+def test_security_groups_go_into_the_existing_network(existing: Deployment) -> None:
+    assert {one.inputs["vpcId"] for one in existing.created(engine.SECURITY_GROUP)} == {world.VPC}
+
+
+def test_a_zone_with_two_existing_subnets_has_one_mount_target() -> None:
+    settings = world.settings(world.pool(), network=world.existing_network(*map(world.subnet_id, "abc")))
+    subnets = world.subnets(world.subnet("a"), world.subnet("b"), world.subnet("c", zone="us-west-2a"))
+    found = deploy(settings, replace(world.facts(settings), subnets=subnets))
+    assert sorted(one.inputs["subnetId"] for one in found.created(engine.MOUNT_TARGET)) == [
+        world.subnet_id("a"),
+        world.subnet_id("b"),
+    ]
+    assert len(found.only(engine.CLUSTER).inputs["vpcConfig"]["subnetIds"]) == 3

@@ -1,0 +1,364 @@
+"""What a pool is for each thing that a stack can ask of it."""
+
+import base64
+import email
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.facts import Existing, ExistingPool
+from infra.facts import Reservation as ReservationFact
+from infra.naming import AUTOSCALER_TAG
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+TEMPLATE_TAG = f"{AUTOSCALER_TAG}/node-template"
+CLUSTER_GROUP, NODES_GROUP = "sg-cluster", "gpumpi-test-nodes-id"
+
+
+def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, **more: Any) -> Deployment:
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform={"autoscaler": autoscaler})
+    reservation = ReservationFact(
+        world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4, match="targeted"
+    )
+    return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
+
+
+def template(of: Deployment) -> Any:
+    return of.only(engine.LAUNCH_TEMPLATE, "train").inputs
+
+
+def group(of: Deployment) -> engine.Resource:
+    return of.only(engine.NODE_GROUP, "train")
+
+
+def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
+    """Tags of the pool's auto scaling group."""
+    tags = [one.inputs for one in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
+    assert {one["autoscalingGroupName"] for one in tags} == {f"eks-gpumpi-test-{name}"}
+    return {one["tag"]["key"]: one["tag"]["value"] for one in tags}
+
+
+def boot(of: Deployment, name: str = "train") -> list[Any]:
+    """The parts of the user data, NodeConfig first and understood."""
+    text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
+    parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
+    return [yaml.safe_load(parts[0])["spec"], *parts[1:]]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Deployment:
+    return pool("g5.xlarge")
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Deployment:
+    return pool("p4d.24xlarge")
+
+
+# --- interfaces and security groups
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "plain_interfaces", "efa_interfaces"),
+    [("g5.8xlarge", 1, 1), ("p4d.24xlarge", 1, 4), ("p5.48xlarge", 1, 32), ("p6-b300.48xlarge", 1, 16)],
+)
+def test_a_node_has_the_interfaces_of_its_type(instance_type: str, plain_interfaces: int, efa_interfaces: int) -> None:
+    kinds = [one["interfaceType"] for one in template(pool(instance_type))["networkInterfaces"]]
+    assert (kinds.count("interface"), kinds.count("efa-only")) == (plain_interfaces, efa_interfaces)
+
+
+def test_every_interface_is_in_the_cluster_s_and_in_the_nodes_security_group(fabric: Deployment) -> None:
+    for interface in template(fabric)["networkInterfaces"]:
+        assert interface["securityGroups"] == [CLUSTER_GROUP, NODES_GROUP]
+    assert "vpcSecurityGroupIds" not in template(fabric), "EC2 refuses groups in both places"
+
+
+def test_a_node_without_efa_has_the_groups_on_the_instance(plain: Deployment) -> None:
+    assert template(plain)["vpcSecurityGroupIds"] == [CLUSTER_GROUP, NODES_GROUP]
+    assert "networkInterfaces" not in template(plain)
+
+
+def test_efa_can_be_left_out_of_a_type_that_has_it() -> None:
+    without = pool("p4d.24xlarge", efa=False)
+    assert "networkInterfaces" not in template(without)
+    assert "vpc.amazonaws.com/efa.present" not in group(without).inputs["labels"]
+    assert without.created(engine.PLACEMENT_GROUP) == []
+
+
+@pytest.mark.parametrize("forbidden", ["subnetId", "associatePublicIpAddress"])
+def test_interfaces_say_nothing_that_eks_or_ec2_refuses(fabric: Deployment, forbidden: str) -> None:
+    assert not [one for one in template(fabric)["networkInterfaces"] if forbidden in one]
+
+
+@pytest.mark.parametrize("forbidden", ["iamInstanceProfile", "instanceInitiatedShutdownBehavior", "keyName", "instanceType"])
+def test_a_launch_template_says_nothing_that_eks_refuses(fabric: Deployment, forbidden: str) -> None:
+    """https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    assert forbidden not in template(fabric)
+
+
+# --- disks, metadata, boot
+
+
+@pytest.mark.parametrize("name", ["train", "system"])
+def test_disks_are_encrypted_and_metadata_is_for_the_host_only(fabric: Deployment, name: str) -> None:
+    found = fabric.only(engine.LAUNCH_TEMPLATE, name).inputs
+    (disk,) = found["blockDeviceMappings"]
+    assert disk["deviceName"] == "/dev/xvda"
+    assert (disk["ebs"]["volumeType"], disk["ebs"]["encrypted"], disk["ebs"]["deleteOnTermination"]) == ("gp3", "true", "true")
+    assert found["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+
+
+@pytest.mark.parametrize("name", ["train", "system"])
+def test_what_a_launch_makes_carries_the_pool_s_tags(fabric: Deployment, name: str) -> None:
+    specifications = {
+        one["resourceType"]: one["tags"] for one in fabric.only(engine.LAUNCH_TEMPLATE, name).inputs["tagSpecifications"]
+    }
+    assert set(specifications) == {"instance", "volume", "network-interface"}
+    for tags in specifications.values():
+        assert tags["gpumpi:stack"] == "test" and tags["gpumpi:pool"] == name and tags["cost-center"] == "test"
+
+
+def test_root_volume_is_as_large_as_asked_for() -> None:
+    assert template(pool(rootVolumeGib=300))["blockDeviceMappings"][0]["ebs"]["volumeSize"] == 300
+
+
+def test_local_disks_are_striped_where_the_type_has_them(fabric: Deployment) -> None:
+    assert boot(fabric)[0]["instance"] == {"localStorage": {"strategy": "RAID0"}}
+    assert "instance" not in boot(fabric, "system")[0]
+
+
+def test_jobs_may_pin_memory_on_gpu_nodes_only(fabric: Deployment) -> None:
+    limits = boot(fabric)[0]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
+    assert "RLIMIT_MEMLOCK" in [limit["type"] for limit in limits]
+    assert boot(fabric, "system") == [{}]
+
+
+def test_huge_pages_are_reserved_where_efa_is(fabric: Deployment, plain: Deployment) -> None:
+    assert "vm.nr_hugepages = 5128" in boot(fabric)[1]
+    assert len(boot(plain)) == 1
+
+
+# --- images
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "ami_type"), [("g5.8xlarge", "AL2023_x86_64_NVIDIA"), ("g5g.8xlarge", "AL2023_ARM_64_NVIDIA")]
+)
+def test_a_gpu_pool_runs_eks_s_nvidia_image_of_its_architecture(instance_type: str, ami_type: str) -> None:
+    assert group(pool(instance_type)).inputs["amiType"] == ami_type
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "ami_type"), [("m7i.large", "AL2023_x86_64_STANDARD"), ("m7g.large", "AL2023_ARM_64_STANDARD")]
+)
+def test_the_system_pool_runs_eks_s_standard_image_of_its_architecture(instance_type: str, ami_type: str) -> None:
+    settings = world.settings(target={"system": {"instanceType": instance_type}})
+    system = deploy(settings, world.facts(settings)).only(engine.NODE_GROUP, "system").inputs
+    assert system["amiType"] == ami_type and system["instanceTypes"] == [instance_type]
+
+
+def test_one_s_own_image_is_told_the_cluster_its_labels_and_taints() -> None:
+    own = pool(amiId=world.IMAGE)
+    assert template(own)["imageId"] == world.IMAGE
+    assert not {"amiType", "version"} & set(group(own).inputs), "EKS refuses both beside an image of one's own"
+    config = boot(own)[0]
+    assert config["cluster"] == {
+        "name": "gpumpi-test",
+        "apiServerEndpoint": "https://mock.eks.amazonaws.com",
+        "certificateAuthority": "Y2E=",
+        "cidr": "172.20.0.0/16",
+    }
+    assert "gpumpi.io/pool=train" in config["kubelet"]["flags"][0]
+    assert config["kubelet"]["flags"][1] == "--register-with-taints=nvidia.com/gpu=true:NoSchedule"
+
+
+# --- capacity
+
+
+@pytest.mark.parametrize(("capacity", "kind"), [({"kind": "on-demand"}, "ON_DEMAND"), ({"kind": "spot"}, "SPOT")])
+def test_capacity_without_a_reservation_only_names_its_kind(capacity: dict[str, str], kind: str) -> None:
+    found = pool("p4d.24xlarge", capacity=capacity)
+    assert group(found).inputs["capacityType"] == kind
+    assert not {"capacityReservationSpecification", "instanceMarketOptions"} & set(template(found))
+    assert not group(found).delete_before_replace
+
+
+def test_a_targeted_reservation_is_on_demand_capacity_with_a_target() -> None:
+    found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "reservationId": world.RESERVATION})
+    target = {"capacityReservationTarget": {"capacityReservationId": world.RESERVATION}}
+    assert template(found)["capacityReservationSpecification"] == target
+    assert "instanceMarketOptions" not in template(found), "that would make it a capacity block"
+    assert group(found).inputs["capacityType"] == "ON_DEMAND"
+    assert group(found).inputs["instanceTypes"] == ["p5.48xlarge"]
+
+
+def test_a_resource_group_of_reservations_is_a_target_too() -> None:
+    arn = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
+    found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "resourceGroupArn": arn})
+    target = {"capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}}
+    assert template(found)["capacityReservationSpecification"] == target
+
+
+def test_a_capacity_block_has_its_type_and_market_in_the_launch_template() -> None:
+    found = pool("p5.48xlarge", capacity={"kind": "capacity-block", "reservationId": world.RESERVATION})
+    assert template(found)["instanceType"] == "p5.48xlarge" and "instanceTypes" not in group(found).inputs
+    assert template(found)["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert group(found).inputs["capacityType"] == "CAPACITY_BLOCK"
+
+
+@pytest.mark.parametrize("kind", ["targeted-odcr", "capacity-block"])
+def test_reserved_capacity_gets_no_placement_group_its_own_zone_and_one_group_at_a_time(kind: str) -> None:
+    found = pool("p5.48xlarge", capacity={"kind": kind, "reservationId": world.RESERVATION})
+    assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
+    assert group(found).inputs["subnetIds"] == ["gpumpi-test-network-private-us-west-2b-subnet-id"]
+    assert group(found).delete_before_replace
+
+
+# --- placement
+
+
+def test_nodes_with_efa_are_placed_together_in_one_zone(fabric: Deployment) -> None:
+    placement = fabric.only(engine.PLACEMENT_GROUP)
+    assert placement.inputs["strategy"] == "cluster"
+    assert template(fabric)["placement"] == {"groupName": placement.state["name"]}
+    assert len(group(fabric).inputs["subnetIds"]) == 1
+
+
+def test_the_user_s_placement_group_is_used_and_none_made() -> None:
+    found = pool(placementGroup="mine")
+    assert template(found)["placement"] == {"groupName": "mine"} and found.created(engine.PLACEMENT_GROUP) == []
+
+
+@pytest.mark.parametrize("more", [{"placementGroup": "none"}, {"maxSize": 1}], ids=str)
+def test_a_pool_that_wants_no_placement_group_gets_none(more: dict[str, Any]) -> None:
+    found = pool(**more)
+    assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
+
+
+# --- labels, taints, tags
+
+
+def test_gpu_nodes_are_labelled_and_tainted(fabric: Deployment) -> None:
+    assert group(fabric).inputs["labels"] == {
+        "gpumpi.io/pool": "train",
+        "nvidia.com/gpu.present": "true",
+        "k8s.amazonaws.com/accelerator": "nvidia-a100",
+        "vpc.amazonaws.com/efa.present": "true",
+    }
+    assert group(fabric).inputs["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
+
+
+def test_system_nodes_take_any_pod(fabric: Deployment) -> None:
+    assert "taints" not in fabric.only(engine.NODE_GROUP, "system").inputs
+
+
+def test_the_user_s_labels_come_along() -> None:
+    found = pool(labels={"team": "ml"})
+    assert group(found).inputs["labels"]["team"] == "ml"
+    assert group_tags(found)[f"{TEMPLATE_TAG}/label/team"] == "ml"
+
+
+def test_an_autoscaler_can_start_the_first_node(fabric: Deployment) -> None:
+    expected = {
+        f"{AUTOSCALER_TAG}/enabled": "true",
+        f"{AUTOSCALER_TAG}/gpumpi-test": "owned",
+        f"{TEMPLATE_TAG}/label/gpumpi.io/pool": "train",
+        f"{TEMPLATE_TAG}/label/nvidia.com/gpu.present": "true",
+        f"{TEMPLATE_TAG}/label/k8s.amazonaws.com/accelerator": "nvidia-a100",
+        f"{TEMPLATE_TAG}/label/vpc.amazonaws.com/efa.present": "true",
+        f"{TEMPLATE_TAG}/taint/nvidia.com/gpu": "true:NoSchedule",
+        f"{TEMPLATE_TAG}/resources/nvidia.com/gpu": "8",
+        f"{TEMPLATE_TAG}/resources/vpc.amazonaws.com/efa": "4",
+        f"{TEMPLATE_TAG}/resources/hugepages-2Mi": "10256Mi",
+        f"{TEMPLATE_TAG}/resources/ephemeral-storage": "6800G",
+    }
+    on_group = {key: value for key, value in group_tags(fabric).items() if key.startswith("k8s.io/")}
+    on_node_group = {key: value for key, value in group(fabric).inputs["tags"].items() if key.startswith("k8s.io/")}
+    assert on_group == expected and on_node_group == expected
+
+
+def test_a_node_without_efa_promises_none(plain: Deployment) -> None:
+    assert not [key for key in group_tags(plain) if "efa" in key or "hugepages" in key]
+
+
+@pytest.mark.parametrize("name", ["train", "system"])
+def test_an_auto_scaling_group_carries_the_cost_tags(plain: Deployment, name: str) -> None:
+    tags = group_tags(plain, name)
+    assert tags["gpumpi:stack"] == "test" and tags["cost-center"] == "test" and tags["gpumpi:pool"] == name
+
+
+def test_tags_of_the_group_are_not_copied_to_instances_which_have_their_own(fabric: Deployment) -> None:
+    assert {one.inputs["tag"]["propagateAtLaunch"] for one in fabric.created(engine.GROUP_TAG)} == {False}
+
+
+def test_without_the_autoscaler_nothing_invites_one() -> None:
+    found = pool(autoscaler=False)
+    assert not [key for key in {**group_tags(found), **group(found).inputs["tags"]} if key.startswith("k8s.io/")]
+    assert not found.created(engine.POD_IDENTITY, "autoscaler") and not found.named("gpumpi-test-autoscaler")
+
+
+# --- sizes
+
+
+def sized(existing: ExistingPool | None, *, autoscaler: bool = True, **more: Any) -> tuple[dict[str, int], tuple[str, ...]]:
+    settings = world.settings(world.pool(**{"maxSize": 4, **more}), platform={"autoscaler": autoscaler})
+    before = Existing(pools={"train": existing} if existing else {})
+    found = group(deploy(settings, replace(world.facts(settings), existing=before)))
+    return found.inputs["scalingConfig"], found.ignored_changes
+
+
+LEFT_ALONE = ("scalingConfig.desiredSize",)
+
+
+@pytest.mark.parametrize(
+    ("existing", "more", "scaling", "ignored"),
+    [
+        (None, {"desiredSize": 2}, (0, 2, 4), ()),
+        (None, {"minSize": 1}, (1, 1, 4), ()),
+        (ExistingPool("us-west-2a", 0, 3, 4), {"desiredSize": 2}, (0, 3, 4), LEFT_ALONE),
+        (ExistingPool("us-west-2a", 0, 0, 4), {"minSize": 1}, (1, 1, 4), ()),
+        (ExistingPool("us-west-2a", 0, 8, 8), {}, (0, 4, 4), ()),
+        (ExistingPool("us-west-2a", 0, 3, 4), {"desiredSize": 2, "autoscaler": False}, (0, 2, 4), ()),
+    ],
+)
+def test_the_number_of_nodes_is_the_autoscaler_s_unless_its_bounds_change(
+    existing: ExistingPool | None, more: dict[str, Any], scaling: tuple[int, int, int], ignored: tuple[str, ...]
+) -> None:
+    found, ignored_changes = sized(existing, **more)
+    assert (found["minSize"], found["desiredSize"], found["maxSize"]) == scaling and ignored_changes == ignored
+
+
+# --- updates and repair
+
+
+def test_an_update_of_gpu_nodes_needs_no_spare_capacity(fabric: Deployment) -> None:
+    assert group(fabric).inputs["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
+
+
+def test_system_nodes_are_replaced_new_ones_first(fabric: Deployment) -> None:
+    assert fabric.only(engine.NODE_GROUP, "system").inputs["updateConfig"]["updateStrategy"] == "DEFAULT"
+
+
+@pytest.mark.parametrize("name", ["train", "system"])
+def test_sick_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: str) -> None:
+    repair = fabric.only(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]
+    assert repair == {"enabled": True, "maxParallelNodesRepairedCount": 1}
+
+
+def test_nodes_follow_the_version_of_the_control_plane(fabric: Deployment) -> None:
+    cluster = fabric.only(engine.CLUSTER)
+    assert group(fabric).inputs["version"] == cluster.inputs["version"] == "1.35"
+    assert cluster in fabric.waits_for(group(fabric))
+
+
+def test_a_new_launch_template_version_is_the_default_one_and_rolls_the_nodes(fabric: Deployment) -> None:
+    assert template(fabric)["updateDefaultVersion"] is True
+    assert group(fabric).inputs["launchTemplate"] == {"id": "gpumpi-test-train-launch-template-id", "version": "1"}
+
+
+def test_the_system_pool_spans_the_zones(fabric: Deployment) -> None:
+    assert len(fabric.only(engine.NODE_GROUP, "system").inputs["subnetIds"]) == 3

@@ -1,0 +1,101 @@
+"""What waits for what: nothing for the control plane that can do without it, and every node for what it needs."""
+
+import pytest
+
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+BESIDE_THE_CONTROL_PLANE = (
+    engine.VPC,
+    engine.SUBNET,
+    engine.NAT_GATEWAY,
+    engine.ROUTE,
+    engine.VPC_ENDPOINT,
+    engine.FLOW_LOG,
+    engine.SECURITY_GROUP,
+    engine.INGRESS_RULE,
+    engine.EGRESS_RULE,
+    engine.PLACEMENT_GROUP,
+    engine.ROLE,
+    engine.ROLE_POLICY,
+    engine.ROLE_POLICY_ATTACHMENT,
+    engine.KEY,
+    engine.LOG_GROUP,
+    engine.FILE_SYSTEM,
+    engine.FILE_SYSTEM_POLICY,
+    engine.MOUNT_TARGET,
+    engine.ACCESS_POINT,
+    engine.BUCKET,
+    engine.BUCKET_POLICY,
+)
+"""All these can be made in the nine minutes that EKS takes."""
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Deployment:
+    settings = world.settings(world.pool("one", "p4d.24xlarge"), world.pool("two", "g5.xlarge"))
+    return deploy(settings, world.facts(settings))
+
+
+@pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
+def test_it_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
+    resources = deployment.created(token)
+    assert resources, "there is something to judge"
+    assert not [one.name for one in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(one)]
+
+
+def test_the_control_plane_waits_for_subnets_its_role_its_key_and_its_log_group_only(deployment: Deployment) -> None:
+    types = {one.type for one in deployment.waits_for(deployment.only(engine.CLUSTER)) if one.custom}
+    assert types == {
+        engine.VPC,
+        engine.SUBNET,
+        engine.ROLE,
+        engine.ROLE_POLICY_ATTACHMENT,
+        engine.KEY,
+        engine.LOG_GROUP,
+    }
+
+
+NODE_NEEDS = (
+    "gpumpi-test-addon-vpc-cni",
+    "gpumpi-test-addon-eks-pod-identity-agent",
+    "gpumpi-test-node-AmazonEKSWorkerNodePolicy",
+    "gpumpi-test-node-AmazonEC2ContainerRegistryPullOnly",
+    "gpumpi-test-network-s3-endpoint",
+    "gpumpi-test-network-private-us-west-2a-internet-route",
+    "gpumpi-test-network-private-us-west-2a-route-table-association",
+)
+
+
+@pytest.mark.parametrize("pool", ["system", "one", "two"])
+@pytest.mark.parametrize("need", NODE_NEEDS)
+def test_a_node_starts_when_it_can_join(deployment: Deployment, pool: str, need: str) -> None:
+    assert need in deployment.names_before(deployment.only(engine.NODE_GROUP, f"test-{pool}"))
+
+
+@pytest.mark.parametrize("pool", ["system", "one", "two"])
+def test_pools_do_not_wait_for_each_other(deployment: Deployment, pool: str) -> None:
+    waits = deployment.names_before(deployment.only(engine.NODE_GROUP, f"test-{pool}"))
+    assert not {f"gpumpi-test-{other}" for other in ("system", "one", "two") if other != pool} & waits
+
+
+@pytest.mark.parametrize("addon", ["kube-proxy", "coredns", "aws-efs-csi-driver", "eks-node-monitoring-agent", "metrics-server"])
+def test_an_add_on_that_needs_nodes_waits_for_the_system_pool_and_no_other(deployment: Deployment, addon: str) -> None:
+    waits = deployment.names_before(deployment.only(engine.ADDON, addon))
+    assert "gpumpi-test-system" in waits
+    assert not {"gpumpi-test-one", "gpumpi-test-two"} & waits
+
+
+@pytest.mark.parametrize("addon", ["vpc-cni", "eks-pod-identity-agent"])
+def test_an_add_on_that_nodes_need_waits_for_none(deployment: Deployment, addon: str) -> None:
+    assert "gpumpi-test-system" not in deployment.names_before(deployment.only(engine.ADDON, addon))
+
+
+def test_storage_is_no_reason_for_nodes_to_wait(deployment: Deployment) -> None:
+    waits = deployment.waits_for(deployment.only(engine.NODE_GROUP, "test-one"))
+    assert not [one.name for one in waits if one.type.startswith("aws:efs/")]
+
+
+def test_nat_goes_before_the_way_to_the_internet_goes(deployment: Deployment) -> None:
+    assert "gpumpi-test-network-internet-gateway" in deployment.names_before(deployment.only(engine.NAT_GATEWAY))

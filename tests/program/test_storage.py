@@ -1,0 +1,121 @@
+"""Shared storage and the key bucket."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.policy_evaluator import Request, decide
+from tests.program import engine
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+
+def storage(**efs: Any) -> Deployment:
+    settings = world.settings(world.pool(), storage={"efs": efs})
+    return deploy(settings, world.facts(settings))
+
+
+@pytest.fixture(scope="module")
+def usual() -> Deployment:
+    return storage()
+
+
+# --- file system
+
+
+def test_the_file_system_is_encrypted_with_a_key_of_its_own_and_elastic(usual: Deployment) -> None:
+    found = usual.only(engine.FILE_SYSTEM).inputs
+    assert found["encrypted"] is True and found["kmsKeyId"] == usual.only(engine.KEY, "storage").state["arn"]
+    assert found["throughputMode"] == "elastic" and found["performanceMode"] == "generalPurpose"
+
+
+def test_every_zone_has_a_mount_target_that_admits_nodes_only(usual: Deployment) -> None:
+    targets = usual.created(engine.MOUNT_TARGET)
+    assert sorted(one.name for one in targets) == [f"gpumpi-test-storage-us-west-2{zone}-mount-target" for zone in "abc"]
+    (group,) = {one.inputs["securityGroups"][0] for one in targets}
+    rule = usual.only(engine.INGRESS_RULE, "storage").inputs
+    assert rule["securityGroupId"] == group
+    assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 2049, 2049)
+    assert rule["referencedSecurityGroupId"] == "gpumpi-test-nodes-id"
+
+
+def test_jobs_see_one_directory_as_the_user_that_images_have(usual: Deployment) -> None:
+    point = usual.only(engine.ACCESS_POINT).inputs
+    assert point["posixUser"] == {"uid": 1000, "gid": 1000}
+    assert point["rootDirectory"] == {
+        "path": "/gpumpi",
+        "creationInfo": {"ownerUid": 1000, "ownerGid": 1000, "permissions": "0775"},
+    }
+
+
+@pytest.mark.parametrize(("tls", "decision"), [(True, "allow"), (False, "explicit deny")])
+def test_the_file_system_refuses_unencrypted_transport(usual: Deployment, tls: bool, decision: str) -> None:
+    policy = json.loads(usual.only(engine.FILE_SYSTEM_POLICY).inputs["policy"])
+    context = {"aws:SecureTransport": tls, "elasticfilesystem:AccessedViaMountTarget": True}
+    request = Request("elasticfilesystem:ClientMount", usual.only(engine.FILE_SYSTEM).state["arn"], context)
+    assert decide(request, policy) == decision
+
+
+@pytest.mark.parametrize(("backup", "made"), [(True, 1), (False, 0), (None, 0)])
+def test_backups_are_made_on_request(backup: bool | None, made: int) -> None:
+    assert len(storage(backup=backup).created(engine.BACKUP_POLICY)) == made
+
+
+@pytest.mark.parametrize(("days", "after"), [(1, "AFTER_1_DAY"), (30, "AFTER_30_DAYS"), (365, "AFTER_365_DAYS")])
+def test_files_not_read_move_to_cheaper_storage_on_request(days: int, after: str) -> None:
+    assert storage(infrequentAccessAfterDays=days).only(engine.FILE_SYSTEM).inputs["lifecyclePolicies"] == [
+        {"transitionToIa": after},
+        {"transitionToPrimaryStorageClass": "AFTER_1_ACCESS"},
+    ]
+
+
+def test_files_stay_where_they_are_by_default(usual: Deployment) -> None:
+    assert not usual.only(engine.FILE_SYSTEM).inputs.get("lifecyclePolicies")
+
+
+@pytest.mark.parametrize("protect", [True, False])
+def test_pulumi_guards_the_file_system_alone_when_asked_to(protect: bool) -> None:
+    found = storage(protect=protect)
+    assert {one.type for one in found.resources if one.protected} == ({engine.FILE_SYSTEM} if protect else set())
+
+
+def test_an_existing_file_system_gets_an_access_point_and_nothing_else() -> None:
+    found = storage(fileSystemId=world.FILE_SYSTEM)
+    assert {one.type for one in found.resources if one.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}
+    assert found.only(engine.ACCESS_POINT).inputs["fileSystemId"] == world.FILE_SYSTEM
+    assert found.outputs["fileSystemId"] == world.FILE_SYSTEM
+    assert not found.created(engine.KEY, "storage")
+
+
+# --- key bucket
+
+
+def test_the_key_bucket_is_private_and_its_owner_s(usual: Deployment) -> None:
+    block = usual.only(engine.PUBLIC_ACCESS_BLOCK).inputs
+    names = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+    assert {name: block[name] for name in names} == dict.fromkeys(names, True)
+    assert usual.only(engine.BUCKET_OWNERSHIP).inputs["rule"] == {"objectOwnership": "BucketOwnerEnforced"}
+
+
+def test_the_key_bucket_is_encrypted(usual: Deployment) -> None:
+    (rule,) = usual.only(engine.BUCKET_ENCRYPTION).inputs["rules"]
+    assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "AES256"}
+
+
+def test_keys_are_gone_after_a_day_and_no_version_stays(usual: Deployment) -> None:
+    (rule,) = usual.only(engine.BUCKET_LIFECYCLE).inputs["rules"]
+    assert rule["status"] == "Enabled" and rule["expiration"] == {"days": 1} and rule["filter"] == {"prefix": ""}
+    assert not [one.type for one in usual.resources if "Versioning" in one.type or "versioning" in one.inputs]
+
+
+def test_the_key_bucket_does_not_stand_in_the_way_of_destroy(usual: Deployment) -> None:
+    assert usual.only(engine.BUCKET).inputs["forceDestroy"] is True
+
+
+def test_the_key_bucket_answers_tls_only(usual: Deployment) -> None:
+    policy = json.loads(usual.only(engine.BUCKET_POLICY).inputs["policy"])
+    arn = usual.only(engine.BUCKET).state["arn"]
+    for resource in (arn, f"{arn}/nodes/x"):
+        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": False}), policy) == "explicit deny"
+        assert decide(Request("s3:GetObject", resource, {"aws:SecureTransport": True}), policy) == "implicit deny"
