@@ -1,0 +1,27 @@
+"""Tags of EC2 resources: given in the create call, changed by CreateTags and DeleteTags."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localcloud.engine.resource import Args, Aws, State
+from localcloud.engine.resources.tags import TAGS as TAGS
+from localcloud.engine.resources.tags import from_pairs, pairs, tag_changes, tag_state, wanted_tags
+
+
+def tag_specification(kind: str, args: Args) -> list[dict[str, Any]]:
+    """`TagSpecifications` of a create call: the resource never exists without its tags."""
+    tags = wanted_tags(args)
+    return [{"ResourceType": kind, "Tags": pairs(tags)}] if tags else []
+
+
+def read_tags(tags: Iterable[Mapping[str, str]] | None) -> State:
+    return tag_state(from_pairs(tags))
+
+
+def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
+    written, removed = tag_changes(old, new)
+    ec2 = aws.client("ec2")
+    if removed:
+        ec2.delete_tags(Resources=[id], Tags=[{"Key": key} for key in removed])
+    if written:
+        ec2.create_tags(Resources=[id], Tags=pairs(written))
