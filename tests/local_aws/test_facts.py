@@ -1,0 +1,100 @@
+"""Facts are read from the local AWS through AWS's public API, what moto lacks included."""
+
+from typing import Any
+
+import pytest
+
+from infra.facts import ExistingPool, Reservation, gather
+from infra.settings import Settings
+from infra.versions import addon_versions
+from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
+from tests.local_aws.clients import REGION, Client
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Settings:
+    return Settings.load({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
+
+
+def test_the_facts_of_a_new_stack(aws: Client) -> None:
+    found = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
+    assert found.caller.principal_arn == USER_ARN
+    assert "1.35" in found.kubernetes_versions
+    assert {name: versions >= {addon_versions("1.35")[name]} for name, versions in found.addon_versions.items()} == dict.fromkeys(
+        addon_versions("1.35"), True
+    )
+    assert found.instance_types["p5.48xlarge"].efa_maximum == 32
+    assert found.existing.cluster_version is None
+
+
+def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
+    client = aws("ec2")
+    client.create_placement_group(GroupName="own", Strategy="cluster")
+    made = client.create_capacity_reservation(
+        InstanceType="p5.48xlarge",
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone=f"{REGION}b",
+        InstanceCount=4,
+        InstanceMatchCriteria="targeted",
+    )["CapacityReservation"]["CapacityReservationId"]
+    gone = "cr-0123456789abcdef0"
+    found = gather(
+        settings(
+            {"name": "a", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "own"},
+            {"name": "b", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "theirs"},
+            _reserved("c", made),
+            _reserved("d", gone),
+        )
+    )
+    assert found.placement_groups == {"own": "cluster"}
+    assert found.reservations == {
+        made: Reservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4, "targeted"),
+    }
+    assert found.not_found == {"theirs", gone}
+
+
+def _reserved(name: str, reservation: str) -> dict[str, Any]:
+    capacity = {"kind": "targeted-odcr", "reservationId": reservation}
+    return {"name": name, "instanceType": "p5.48xlarge", "maxSize": 2, "capacity": capacity}
+
+
+def test_what_a_stack_has_is_found_by_its_tags(aws: Client) -> None:
+    ec2, eks, iam = aws("ec2"), aws("eks"), aws("iam")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    tags = [{"ResourceType": "subnet", "Tags": [{"Key": "gpumpi:stack", "Value": "up"}]}]
+    subnets = [
+        ec2.create_subnet(
+            VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=f"{REGION}{letter}", TagSpecifications=tags
+        )["Subnet"]["SubnetId"]
+        for number, letter in enumerate("cb")
+    ]
+    role = _role(iam, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+    node_role = _role(iam, "node", "ec2.amazonaws.com", "AmazonEKSWorkerNodePolicy")
+    eks.create_cluster(name="gpumpi-up", version="1.35", roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
+    eks.create_nodegroup(
+        clusterName="gpumpi-up",
+        nodegroupName="gpumpi-up-train-1234567",
+        nodeRole=node_role,
+        subnets=subnets[:1],
+        instanceTypes=["g5.xlarge"],
+        amiType="AL2023_x86_64_NVIDIA",
+        scalingConfig={"minSize": 0, "desiredSize": 1, "maxSize": 3},
+        tags={"gpumpi:pool": "train"},
+    )
+    existing = gather(settings(stack="up")).existing
+    assert (existing.cluster_version, existing.zones) == ("1.35", (f"{REGION}b", f"{REGION}c"))
+    assert existing.pools == {"train": ExistingPool(f"{REGION}c", 0, 1, 3)}
+
+
+def _role(iam: Any, name: str, service: str, policy: str) -> str:
+    trust = f'{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":{{"Service":"{service}"}},"Action":"sts:AssumeRole"}}]}}'
+    arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    iam.attach_role_policy(RoleName=name, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
+    return arn
