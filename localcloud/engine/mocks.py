@@ -1,0 +1,162 @@
+"""The handlers as Pulumi mocks over the local AWS in this process: what AWS would refuse fails the unit test.
+
+with MotoMocks("us-west-2") as mocks:
+    pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
+    ...run the program...
+mocks.created("aws:ec2/vpc:Vpc")
+"""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import boto3
+import pulumi
+from moto import mock_aws
+from moto.moto_api._internal import mock_random
+from pulumi.runtime import rpc
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
+
+import localcloud.engine.resources  # noqa: F401  fills the table of handlers
+from localcloud.aws import account, extend
+from localcloud.engine import lifecycle
+from localcloud.engine.autonaming import Wish
+from localcloud.engine.codec import UNKNOWN, Unknown
+from localcloud.engine.resource import RESOURCES, Args, Aws, Resource, State
+
+FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
+"""Would lead past the account in this process."""
+
+
+class MockFailed(Exception):
+    """The program asked for something that is not there, or that AWS refuses; the text says what."""
+
+
+@dataclass(frozen=True)
+class Created:
+    """One resource that the program asked for."""
+
+    token: str
+    name: str
+    inputs: Args
+    """As the program gave them, in camelCase."""
+    id: str | None
+    """None for a component, and in a preview."""
+    state: State
+    provider: str
+
+
+class MotoMocks(Mocks):
+    """An empty account while it is entered. Names and ids are the same in every run."""
+
+    def __init__(self, region: str = "us-west-2", *, preview: bool = False) -> None:
+        """`preview` as for `set_mocks`, whose setting does not reach the threads that mocks are called from."""
+        self.region = region
+        self.preview = preview
+        self.resources: list[Created] = []
+        self._aws = Aws(region, endpoint=None, poll_seconds=0.001)
+        self._names: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+        self._exit = ExitStack()
+
+    def __enter__(self) -> "MotoMocks":
+        extend.install()
+        credentials = {
+            "AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": account.SECRET_ACCESS_KEY,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_REGION": self.region,
+        }
+        self._exit.enter_context(patch.dict(os.environ, credentials))  # and all of it as it was in the end
+        for name in FOREIGN_VARIABLES:
+            os.environ.pop(name, None)
+        self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
+        self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
+        mock_random.seed(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    def created(self, token: str) -> list[Created]:
+        """All resources of a type, in the order in which they came."""
+        return [resource for resource in self.resources if resource.token == token]
+
+    def call(self, args: MockCallArgs) -> Any:
+        raise MockFailed(f"the program calls the function {args.token}; the local provider has none")
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        inputs, secrets = _plain(args.inputs)
+        with self._lock:  # Pulumi comes from many threads; moto's backends know of one
+            id, state = self._make(args, inputs)
+            created = Created(args.typ, args.name, lifecycle.plain(inputs), id, state, args.provider or "")
+            self.resources.append(created)
+        return id, {name: _wire(value, secret=name in secrets) for name, value in state.items()}
+
+    def _make(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
+        if not args.custom and not args.resource_id:
+            return None, inputs
+        if args.typ.startswith("pulumi:providers:"):
+            return f"{args.name}-id", inputs
+        handler = RESOURCES.get(args.typ)
+        if handler is None:
+            raise MockFailed(f"the local provider does not know the resource type {args.typ}")
+        if args.resource_id:
+            return args.resource_id, self._read(handler, args.resource_id)
+        checked = self._check(handler, args.name, inputs)
+        if self.preview:
+            return None, lifecycle.previewed_creation(handler, checked)
+        made = lifecycle.create(handler, self._aws, args.name, checked)
+        return made.id, made.state
+
+    def _check(self, handler: Resource, name: str, inputs: Args) -> Args:
+        self._names[handler.token, name] += 1
+        seed = f"{handler.token} {name} {self._names[handler.token, name]}".encode()
+        checked, refusals = lifecycle.check(handler, name, inputs, {}, Wish(seed=seed))
+        if refusals:
+            raise MockFailed(f"{handler.token} {name}: " + "; ".join(refusal.reason for refusal in refusals))
+        return checked
+
+    def _read(self, handler: Resource, id: str) -> State:
+        state = lifecycle.read(handler, self._aws, id, {})
+        if state is None:
+            raise MockFailed(f"{handler.token}: there is no {id}")
+        return state
+
+
+def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
+    """Values as handlers take them, and the names of those that are secret."""
+    secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
+    values = {name: _value(value) for name, value in inputs.items()}
+    return {name: value for name, value in values.items() if value is not None}, secrets
+
+
+def _value(value: Any) -> Any:
+    if rpc.is_rpc_secret(value):
+        return _value(rpc.unwrap_rpc_secret(value))
+    if isinstance(value, Mapping):
+        members = {name: _value(member) for name, member in value.items()}
+        return {name: member for name, member in members.items() if member is not None}
+    if isinstance(value, list):
+        return [_value(element) for element in value]
+    if isinstance(value, pulumi.output.Unknown):
+        return UNKNOWN
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _wire(value: Any, *, secret: bool = False) -> Any:
+    """The value as Pulumi's mocks pass it on."""
+    if secret:
+        return rpc.wrap_rpc_secret(_wire(value))
+    if isinstance(value, Mapping):
+        return {name: _wire(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_wire(element) for element in value]
+    if isinstance(value, Unknown):
+        return rpc.UNKNOWN
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

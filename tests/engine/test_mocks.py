@@ -1,0 +1,155 @@
+"""The handlers behind Pulumi's mocks: unit tests meet AWS's rules."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pulumi
+import pulumi_aws as aws
+import pytest
+
+from localcloud.engine.mocks import MotoMocks
+
+VPC = "aws:ec2/vpc:Vpc"
+SUBNET = "aws:ec2/subnet:Subnet"
+ROLE = "aws:iam/role:Role"
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
+
+@pytest.fixture
+def mocks() -> Iterator[MotoMocks]:
+    with MotoMocks("us-west-2") as entered:
+        yield entered
+
+
+def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
+    """The program to its end; what it returned, with all values known."""
+    pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
+    told: list[Any] = []
+
+    @pulumi.runtime.test  # type: ignore[untyped-decorator]
+    def everything() -> pulumi.Output[None]:
+        return pulumi.Output.from_input(program()).apply(told.append)
+
+    everything()
+    return told[0] if told else None
+
+
+def network() -> list[pulumi.Output[Any]]:
+    vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", tags={"Name": "net"})
+    parts = [aws.ec2.Subnet(f"part{number}", vpc_id=vpc.id, cidr_block=f"10.0.{number}.0/24") for number in range(8)]
+    return [vpc.id, vpc.default_security_group_id, *(part.availability_zone for part in parts)]
+
+
+def test_resources_exist_in_aws_and_outputs_are_awss(mocks: MotoMocks) -> None:
+    vpc, group, *zones = run(mocks, network)
+    ec2 = boto3.client("ec2")
+    assert ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["CidrBlock"] == "10.0.0.0/16"
+    assert ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["VpcId"] == vpc
+    assert all(zone.startswith("us-west-2") for zone in zones)
+
+
+def test_every_resource_is_recorded_with_its_inputs(mocks: MotoMocks) -> None:
+    vpc, *_ = run(mocks, network)
+    recorded = mocks.created(VPC)[0]
+    assert (recorded.name, recorded.id, recorded.inputs) == ("net", vpc, {"cidrBlock": "10.0.0.0/16", "tags": {"Name": "net"}})
+    assert {resource.name: resource.inputs["vpcId"] for resource in mocks.created(SUBNET)} == {f"part{n}": vpc for n in range(8)}
+
+
+def test_what_aws_refuses_fails_the_test(mocks: MotoMocks) -> None:
+    def program() -> None:
+        vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
+        aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block="10.1.0.0/24")
+
+    with pytest.raises(
+        Exception, match=r"creating EC2 Subnet \(part\): operation error EC2: CreateSubnet, .* InvalidSubnet.Range: "
+    ):
+        run(mocks, program)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (lambda: aws.ec2.Vpc("net", cidr_block="10.0.0.0/16", ipv4_netmask_length=16), 'does not know "ipv4NetmaskLength"'),
+        (lambda: aws.sqs.Queue("jobs"), "does not know the resource type aws:sqs/queue:Queue"),
+        (lambda: aws.get_region(), "calls the function aws:index/getRegion:getRegion"),
+        (lambda: aws.ec2.Vpc.get("net", "vpc-0"), "there is no vpc-0"),
+    ],
+)
+def test_what_the_stand_in_cannot_do_fails_the_test(mocks: MotoMocks, program: Callable[[], Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        run(mocks, lambda: [program(), None][1])
+
+
+def test_components_pass_through(mocks: MotoMocks) -> None:
+    class Box(pulumi.ComponentResource):
+        def __init__(self) -> None:
+            super().__init__("tiny:infra:Box", "box")
+            aws.iam.Role("inside", assume_role_policy=TRUST, opts=pulumi.ResourceOptions(parent=self))
+
+    def program() -> None:
+        Box()
+
+    run(mocks, program)
+    assert (mocks.resources[0].token, mocks.resources[0].id) == ("tiny:infra:Box", None)
+    assert len(mocks.created(ROLE)) == 1
+
+
+def test_an_existing_resource_is_read(mocks: MotoMocks) -> None:
+    vpc = boto3.client("ec2").create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    assert run(mocks, lambda: aws.ec2.Vpc.get("mine", vpc).cidr_block) == "10.9.0.0/16"
+
+
+def test_a_secret_input_is_a_secret_output(mocks: MotoMocks) -> None:
+    def program() -> Any:
+        role = aws.iam.Role("node", assume_role_policy=TRUST, description=pulumi.Output.secret("hidden"))
+        return pulumi.Output.from_input(role.description.is_secret())
+
+    assert run(mocks, program) is True
+    assert mocks.created(ROLE)[0].inputs["description"] == "hidden"
+
+
+def test_a_preview_creates_nothing_and_knows_the_inputs_only() -> None:
+    def program() -> None:
+        vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
+        vpc.arn.apply(lambda _: pytest.fail("the preview knew the ARN"))
+        aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block=vpc.cidr_block.apply(lambda block: block.replace("/16", "/24")))
+
+    with MotoMocks(preview=True) as mocks:
+        run(mocks, program)
+        assert mocks.created(SUBNET)[0].inputs["cidrBlock"] == "10.0.0.0/24"
+        assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1
+
+
+def test_names_are_the_same_in_every_run_and_differ_within_one() -> None:
+    def program() -> list[pulumi.Output[str]]:
+        roles = [aws.iam.Role(f"role{number}", assume_role_policy=TRUST) for number in range(3)]
+        return [role.name for role in roles]
+
+    def names() -> Any:
+        with MotoMocks() as mocks:
+            return run(mocks, program)
+
+    first = names()
+    assert first == names()
+    assert len({name[-7:] for name in first}) == 3
+
+
+def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    before = dict(os.environ)
+    with MotoMocks("eu-west-1") as mocks:
+        run(mocks, network)
+        assert boto3.client("sts").get_caller_identity()["Arn"].endswith("user/local-engineer")
+        assert boto3.client("ec2").meta.region_name == "eu-west-1"
+    assert dict(os.environ) == before
+    with MotoMocks("eu-west-1"):
+        assert len(boto3.client("ec2").describe_vpcs()["Vpcs"]) == 1, "an account of its own"
