@@ -1,0 +1,202 @@
+"""`scripts/cluster validate` as a user sees it: what is printed, and the exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import validate
+from infra import preflight
+from infra.facts import Existing, ExistingPool, Facts, FactsError
+from infra.settings import Settings
+from tests.pure.world import facts
+
+ROOT = Path(__file__).parents[2]
+FINE = """
+config:
+  aws:region: us-west-2
+  gpumpi:target: {kind: eks}
+  gpumpi:pools:
+    - {name: train, instanceType: p4d.24xlarge, desiredSize: 2, maxSize: 4}
+    - {name: cheap, instanceType: g5.xlarge, maxSize: 3, capacity: {kind: spot}}
+"""
+TWO_PROBLEMS = FINE.replace("maxSize: 4", "maxSize: 1").replace("kind: eks", "kind: eks, logRetentionDays: 91")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "Pulumi.fine.yaml").write_text(FINE)
+    (tmp_path / "Pulumi.bad.yaml").write_text(TWO_PROBLEMS)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "gather", facts)
+
+
+def unreachable(_: Settings) -> Facts:
+    raise FactsError("AWS cannot be asked: there are no credentials")
+
+
+def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "gpumpi-fine: Kubernetes 1.35 in us-west-2",
+        "  account 123456789012, as arn:aws:iam::123456789012:user/ada",
+        "  network new, 10.0.0.0/16, NAT gateways: one; zones us-west-2a, us-west-2b, us-west-2c",
+        "  storage new, at /shared",
+        "pool    type          GPUs  EFA  nodes       zone        capacity   placement",
+        "system  m7i.large        0    0  2 (1 to 3)  3 zones     on-demand  none",
+        "train   p4d.24xlarge     8    4  2 (0 to 4)  us-west-2a  on-demand  new",
+        "cheap   g5.xlarge        1    0  0 (0 to 3)  us-west-2a  spot       none",
+        "at most 35 GPUs",
+        "Pulumi.fine.yaml: no problems found",
+    ]
+
+
+def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate.run("bad", folder, offline=False, as_json=False) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "target.logRetentionDays: 91 is not a period of CloudWatch Logs; write 90 or 120",
+        "pools[0].desiredSize: 2 is outside of minSize and maxSize; write 0 to 1, or change minSize or maxSize",
+        "Pulumi.bad.yaml: 2 problems; nothing was started",
+    ]
+
+
+def test_offline_says_what_was_not_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "gather", unreachable)
+    assert validate.run("fine", folder, offline=True, as_json=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "train   p4d.24xlarge     ?    ?  2 (0 to 4)  ?     on-demand  ?" in [line.rstrip() for line in lines]
+    assert lines[-2:] == ["Pulumi.fine.yaml: no problems found", validate.OFFLINE]
+
+
+def test_without_aws_the_file_is_checked_and_the_reason_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "gather", unreachable)
+    assert validate.run("fine", folder, offline=False, as_json=False) == 1
+    reason = "AWS cannot be asked: there are no credentials"
+    assert capsys.readouterr().out == f"only the file was checked and is fine: {reason}\n"
+    assert validate.run("bad", folder, offline=False, as_json=False) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == f"only the file was checked: {reason}"
+
+
+def test_what_could_not_be_read_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, unchecked=("vCPU quotas: ada may not",)))
+    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "not checked: vCPU quotas: ada may not"
+
+
+def test_a_running_stack_is_shown_as_it_will_be(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = Existing("1.34", ("us-west-2b", "us-west-2c"), {"train": ExistingPool("us-west-2c", 0, 3, 4)})
+    monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, existing=up))
+    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "gpumpi-fine: Kubernetes 1.35 (now 1.34) in us-west-2"
+    assert "train   p4d.24xlarge     8    4  3 (0 to 4)  us-west-2c  on-demand  new" in lines
+
+
+def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate.run("bad", folder, offline=False, as_json=True) == 3
+    bad = json.loads(capsys.readouterr().out)
+    assert (bad["ok"], bad["pools"]) == (False, [])
+    assert bad["problems"][0] == {
+        "path": "target.logRetentionDays",
+        "message": "91 is not a period of CloudWatch Logs; write 90 or 120",
+    }
+    assert validate.run("fine", folder, offline=False, as_json=True) == 0
+    fine = json.loads(capsys.readouterr().out)
+    assert (fine["ok"], fine["problems"], fine["notAsked"], fine["file"]) == (True, [], None, str(folder / "Pulumi.fine.yaml"))
+    assert fine["pools"][1] == {
+        "name": "train",
+        "instanceType": "p4d.24xlarge",
+        "gpus": 8,
+        "efa": 4,
+        "zones": ["us-west-2a"],
+        "minSize": 0,
+        "desiredSize": 2,
+        "maxSize": 4,
+        "capacity": "on-demand",
+        "placementGroup": "new",
+    }
+
+
+def test_an_unknown_stack_is_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate.run("fin", folder, offline=False, as_json=False) == 2
+    assert (
+        capsys.readouterr().err
+        == f'cluster validate: there is no stack "fin" in {folder}; did you mean fine?; there are bad, fine\n'
+    )
+
+
+# --- the command itself ------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments],
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        check=False,
+    )
+
+
+def test_the_command_runs_from_any_folder(folder: Path) -> None:
+    there = command("validate", "--stack", "bad", "--config-dir", ".", "--offline", cwd=folder)
+    assert there.returncode == 3
+    assert there.stdout.splitlines()[2] == "Pulumi.bad.yaml: 2 problems; nothing was started"
+    own = command("validate", "-s", "local", "--offline", cwd=folder)
+    assert (own.returncode, own.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("validate",), ("validate", "-s"), ("valdate",), ("validate", "-s", "x", "--ofline")])
+def test_wrong_usage_is_told(arguments: tuple[str, ...], folder: Path) -> None:
+    done = command(*arguments, cwd=folder)
+    assert done.returncode == 2
+    assert "Error" in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_names_the_verbs(folder: Path) -> None:
+    done = command("--help", cwd=folder)
+    assert done.returncode == 0
+    assert all(f"│ {verb} " in done.stdout for verb in ("validate", "demo", "local"))
+
+
+def test_the_local_verbs_are_reached(folder: Path) -> None:
+    done = command("local", "--help", cwd=folder)
+    assert done.returncode == 0
+    assert "start" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        ((), {"pulumi", "boto3", "botocore", "pydantic", "localcloud", "cli.local"}),
+        (("validate", "-s", "local", "--offline"), {"pulumi", "boto3", "botocore", "localcloud", "cli.local"}),
+    ],
+)
+def test_only_what_a_verb_needs_is_imported(arguments: tuple[str, ...], unwanted: set[str], folder: Path) -> None:
+    """Help and validate must answer at once."""
+    code = "import sys; from cli.main import app\ntry: app()\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(arguments or ("--help",))],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert unwanted & set(done.stderr.split()) == set()
