@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import boto3
@@ -65,6 +66,16 @@ def client(service: str, region: str, endpoint: str | None) -> Any:
             if found is None:
                 found = _clients[key] = _make(key)
     return found
+
+
+def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:
+    """Make clients while nobody waits for them: botocore takes half a second for EC2's model alone."""
+
+    def make() -> None:
+        for service in services:
+            client(service, region, endpoint)
+
+    threading.Thread(target=make, daemon=True, name=f"clients-{region}").start()
 
 
 def identity(region: str, endpoint: str | None) -> dict[str, str]:

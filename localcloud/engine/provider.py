@@ -14,7 +14,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from localcloud.engine import lifecycle
+from localcloud.engine import clients, lifecycle
 from localcloud.engine.autonaming import Wish
 from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.configurations import Configurations, NotConfigured, problems
@@ -35,6 +35,7 @@ KINDS = {
     ("delete", False): Kinds.DELETE,
     ("delete", True): Kinds.DELETE_REPLACE,
 }
+SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "s3", "kms", "logs")
 PROVIDER_PROPS = {"region": Prop(replace=True)}
 """A provider in another region is another provider, and all its resources move with it."""
 
@@ -83,6 +84,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if wrong := problems(config):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(reason for _, reason in wrong))
         self.configurations.remember(context.peer(), request.urn, Aws(config["region"], endpoint=self.endpoint))
+        clients.prepare(SERVICES, config["region"], self.endpoint)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True)
 
     # Resources
