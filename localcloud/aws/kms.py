@@ -36,6 +36,13 @@ def install() -> None:
         return key_id
 
     KmsBackend._generate_default_keys = generate  # type: ignore[method-assign]
+    make = KmsBackend.create_key
+
+    @functools.wraps(make)
+    def create(self: Any, policy: Any, key_usage: Any, *rest: Any, **named: Any) -> Any:
+        return make(self, policy, key_usage or "ENCRYPT_DECRYPT", *rest, **named)
+
+    KmsBackend.create_key = create  # type: ignore[method-assign]
 
 
 @operation("kms", "CreateKey")

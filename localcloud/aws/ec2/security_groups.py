@@ -4,8 +4,11 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.h
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
 """
 
+import functools
 import re
 from typing import Any
+
+from moto.ec2.models.security_groups import SecurityGroupRule
 
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import interfaces, tagging, vpcs
@@ -13,8 +16,30 @@ from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
+PREFIX_LIST = 7
+"""Where moto hands the rule its prefix list."""
 _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
+
+
+def install() -> None:
+    """moto remembers the description of rules for addresses only; EC2 has one for groups and prefix lists too."""
+    make = SecurityGroupRule.__init__
+
+    @functools.wraps(make)
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        given = named.get("prefix_list_id", arguments[PREFIX_LIST] if len(arguments) > PREFIX_LIST else None)
+        self.prefix_list_description = given.get("Description") if isinstance(given, dict) else None
+
+    def description(self: Any) -> str | None:
+        described: str | None = (
+            self.ip_range.get("Description") or self.source_group.get("Description") or self.prefix_list_description
+        )
+        return described
+
+    SecurityGroupRule.__init__ = init  # type: ignore[method-assign]
+    SecurityGroupRule.description = property(description)  # type: ignore[assignment]
 
 
 @operation("ec2", "CreateSecurityGroup")
