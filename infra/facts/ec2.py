@@ -126,7 +126,6 @@ def _reservation(described: Any) -> Reservation:
         zone=described["AvailabilityZone"],
         total=described["TotalInstanceCount"],
         available=described["AvailableInstanceCount"],
-        match="targeted" if described.get("InstanceMatchCriteria") == "targeted" else "open",
         placement_group=group.rpartition("/")[2] or None,
     )
 

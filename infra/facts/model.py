@@ -49,7 +49,6 @@ class Reservation:
     zone: str
     total: int
     available: int
-    match: Literal["open", "targeted"]
     placement_group: str | None = None
     """Name of the placement group that it was made in."""
 

@@ -55,7 +55,7 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     )
     assert found.placement_groups == {"own": "cluster"}
     assert found.reservations == {
-        made: Reservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4, "targeted"),
+        made: Reservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4),
     }
     assert found.not_found == {"theirs", gone}
 

@@ -31,7 +31,6 @@ def everything_exists(settings: Settings) -> Facts:
             "us-west-2c",
             16,
             16,
-            "targeted",
         )
         for one, pool in by_id.items()
     }

@@ -189,16 +189,15 @@ def test_what_does_not_exist_is_told(answer: Callable[..., None]) -> None:
     ("described", "expected"),
     [
         (
-            {"InstanceMatchCriteria": "open"},
-            Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 1, "open"),
+            {},
+            Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 1),
         ),
         (
             {
                 "ReservationType": "capacity-block",
-                "InstanceMatchCriteria": "targeted",
                 "PlacementGroupArn": f"arn:aws:ec2:{REGION}:{ACCOUNT}:placement-group/theirs",
             },
-            Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", "us-west-2b", 4, 1, "targeted", "theirs"),
+            Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", "us-west-2b", 4, 1, "theirs"),
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_zone_of_a_pool_is_among_the_vpcs() -> None:
 
 def test_the_zone_of_a_reservation_is_among_the_vpcs() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", capacity=BLOCK))
-    found = Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4, "targeted")
+    found = Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4)
     known = replace(facts(stack), reservations={RESERVATION: found})
     assert vpc_zones(stack, known) == (A, B, D)
     assert pool_zone(stack.pools[0], stack, known) == D

@@ -42,7 +42,7 @@ A, B, C, D = ZONES
 
 def reserved(**more: Any) -> dict[str, Any]:
     """Facts with a reservation that suits `pool(instance_type="p5.48xlarge")`."""
-    found = Reservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4, "targeted")
+    found = Reservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
     return {"reservations": {RESERVATION: replace(found, **more)}}
 
 
