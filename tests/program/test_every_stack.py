@@ -1,0 +1,258 @@
+"""What is true of every stack of this repository: made in an account where what its file names exists."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi_aws
+import pytest
+
+from infra.naming import BASE_TAGS, PROJECT
+from tests.policy_evaluator import statements
+from tests.program import engine
+from tests.program.engine import Deployment, Resource, deploy
+from tests.program.worlds import STACKS, account_for
+
+TOKENS = {
+    *("aws:autoscaling/tag:Tag", "aws:cloudwatch/logGroup:LogGroup", "aws:kms/alias:Alias", "aws:kms/key:Key"),
+    *("aws:ec2/defaultSecurityGroup:DefaultSecurityGroup", "aws:ec2/eip:Eip", "aws:ec2/flowLog:FlowLog"),
+    *("aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/natGateway:NatGateway"),
+    *("aws:ec2/placementGroup:PlacementGroup", "aws:ec2/route:Route", "aws:ec2/routeTable:RouteTable"),
+    *("aws:ec2/routeTableAssociation:RouteTableAssociation", "aws:ec2/securityGroup:SecurityGroup", "aws:ec2/subnet:Subnet"),
+    *("aws:ec2/vpc:Vpc", "aws:ec2/vpcEndpoint:VpcEndpoint"),
+    *("aws:efs/accessPoint:AccessPoint", "aws:efs/backupPolicy:BackupPolicy", "aws:efs/fileSystem:FileSystem"),
+    *("aws:efs/fileSystemPolicy:FileSystemPolicy", "aws:efs/mountTarget:MountTarget"),
+    *("aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation", "aws:eks/addon:Addon"),
+    *("aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup", "aws:eks/podIdentityAssociation:PodIdentityAssociation"),
+    *("aws:iam/role:Role", "aws:iam/rolePolicy:RolePolicy", "aws:iam/rolePolicyAttachment:RolePolicyAttachment"),
+    *("aws:s3/bucket:Bucket", "aws:s3/bucketPolicy:BucketPolicy", "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"),
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
+    "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+}
+"""The resource types of the program; the local AWS serves each of them."""
+
+NAME_LIMITS = {
+    engine.ROLE: 64,
+    engine.NODE_GROUP: 63,
+    engine.BUCKET: 63,
+    engine.PLACEMENT_GROUP: 255,
+    engine.LAUNCH_TEMPLATE: 128,
+    engine.SECURITY_GROUP: 255,
+}
+"""What AWS allows where Pulumi makes the name: the resource's own and 8 characters."""
+
+
+@cache
+def deployed(path: Path) -> Deployment:
+    with account_for(path) as (settings, facts):
+        return deploy(settings, facts)
+
+
+@pytest.fixture(params=STACKS, ids=lambda path: path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+def path(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture
+def stack(path: Path) -> Deployment:
+    return deployed(path)
+
+
+def cluster_name(path: Path) -> str:
+    return f"gpumpi-{path.name.split('.', 1)[1].removesuffix('.yaml')}"
+
+
+def takes_tags(token: str) -> bool:
+    """Whether the SDK's class has `tags`."""
+    module, kind = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token).groups()  # type: ignore[union-attr]
+    return "tags" in inspect.signature(getattr(getattr(pulumi_aws, module), kind)._internal_init).parameters
+
+
+def test_there_is_every_stack_that_the_readme_promises() -> None:
+    names = {path.name.split(".")[1] for path in STACKS}
+    assert {
+        "local",
+        "01-single-g5",
+        "02-p4d-efa",
+        "03-p5-capacity-block",
+        "04-spot-scale-to-zero",
+        "05-existing-vpc-and-efs",
+        "06-closed-network",
+        "07-targeted-odcr",
+    } <= names
+
+
+def test_every_stack_says_what_it_is_for(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+# --- resources
+
+
+def test_only_known_resource_types_are_used(stack: Deployment) -> None:
+    assert {one.type for one in stack.resources if one.custom} <= TOKENS
+
+
+def test_every_known_resource_type_is_used_by_some_stack() -> None:
+    used = {one.type for path in STACKS for one in deployed(path).resources}
+    assert used >= TOKENS
+
+
+def test_every_resource_belongs_to_a_component_of_ours(stack: Deployment) -> None:
+    components = {one.type for one in stack.resources if not one.custom}
+    assert all(re.fullmatch(rf"{PROJECT}:infra:[A-Z]\w+", one) for one in components)
+    orphans = [one.name for one in stack.resources if one.custom and (not one.parents or one.parents[-1] not in components)]
+    assert orphans == []
+
+
+def test_names_begin_with_the_parent_s_and_count_nothing(stack: Deployment, path: Path) -> None:
+    for one in stack.resources:
+        assert one.name.startswith(f"{cluster_name(path)}-"), one.name
+        assert not re.search(r"-\d$", one.name), f"{one.name}: named by an index?"
+
+
+def test_no_two_resources_share_a_urn(stack: Deployment) -> None:
+    urns = [one.urn for one in stack.resources]
+    assert len(urns) == len(set(urns))
+
+
+def test_names_that_pulumi_makes_fit(stack: Deployment) -> None:
+    assert not [one.name for one in stack.resources if len(one.name) + 8 > NAME_LIMITS.get(one.type, 1000)]
+
+
+def test_everything_that_can_carry_tags_carries_the_base_tags(stack: Deployment) -> None:
+    untagged = [
+        one.name
+        for one in stack.resources
+        if one.custom and takes_tags(one.type) and not set(BASE_TAGS) <= set(one.inputs.get("tags", {}))
+    ]
+    assert untagged == []
+
+
+def test_everything_with_tags_has_a_name_that_people_see(stack: Deployment) -> None:
+    assert not [one.name for one in stack.resources if one.custom and takes_tags(one.type) and not one.inputs["tags"].get("Name")]
+
+
+# --- network
+
+
+def test_nobody_comes_in_but_members_of_a_security_group(stack: Deployment) -> None:
+    for rule in stack.created(engine.INGRESS_RULE):
+        assert rule.inputs.get("referencedSecurityGroupId"), rule.name
+        assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs), rule.name
+    for group in stack.created(engine.SECURITY_GROUP):
+        assert not {"ingress", "egress"} & set(group.inputs), "rules are resources of their own"
+
+
+def test_nodes_talk_freely_among_themselves_both_ways(stack: Deployment, path: Path) -> None:
+    group = f"{cluster_name(path)}-nodes-id"
+    for token in (engine.INGRESS_RULE, engine.EGRESS_RULE):
+        (rule,) = stack.created(token, "nodes-self")
+        assert (rule.inputs["ipProtocol"], rule.inputs["securityGroupId"]) == ("-1", group)
+        assert rule.inputs["referencedSecurityGroupId"] == group
+
+
+def test_every_rule_says_what_it_is_for(stack: Deployment) -> None:
+    assert not [
+        one.name
+        for one in [*stack.created(engine.INGRESS_RULE), *stack.created(engine.EGRESS_RULE)]
+        if not one.inputs["description"]
+    ]
+
+
+def test_the_api_is_open_to_no_more_than_the_stack_says(stack: Deployment, path: Path) -> None:
+    vpc = stack.only(engine.CLUSTER).inputs["vpcConfig"]
+    assert vpc["endpointPrivateAccess"] is True
+    assert vpc["endpointPublicAccess"] is bool(vpc.get("publicAccessCidrs"))
+    assert "0.0.0.0/0" not in vpc.get("publicAccessCidrs", []) or "allowAnywhere: true" in path.read_text(encoding="utf-8")
+
+
+def test_nodes_are_in_private_subnets(stack: Deployment) -> None:
+    public = {one.state["arn"].replace("arn", "") for one in stack.created(engine.SUBNET, "public")}
+    for group in stack.created(engine.NODE_GROUP):
+        assert group.inputs["subnetIds"] and not [one for one in group.inputs["subnetIds"] if "public" in one]
+    assert not any(one.inputs["mapPublicIpOnLaunch"] for one in stack.created(engine.SUBNET)), public
+
+
+# --- encryption and metadata
+
+
+def test_metadata_is_of_version_two_and_for_hosts_only(stack: Deployment) -> None:
+    for template in stack.created(engine.LAUNCH_TEMPLATE):
+        options = template.inputs["metadataOptions"]
+        assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("required", 1)
+
+
+def test_everything_at_rest_is_encrypted(stack: Deployment) -> None:
+    for template in stack.created(engine.LAUNCH_TEMPLATE):
+        assert all(disk["ebs"]["encrypted"] == "true" for disk in template.inputs["blockDeviceMappings"])
+    assert all(one.inputs["encrypted"] is True for one in stack.created(engine.FILE_SYSTEM))
+    assert all(one.inputs["kmsKeyId"] for one in stack.created(engine.LOG_GROUP))
+    assert len(stack.created(engine.BUCKET_ENCRYPTION)) == len(stack.created(engine.BUCKET))
+    assert stack.only(engine.CLUSTER).inputs["encryptionConfig"]["resources"] == ["secrets"]
+
+
+def test_every_key_rotates(stack: Deployment) -> None:
+    assert {one.inputs["enableKeyRotation"] for one in stack.created(engine.KEY)} == {True}
+
+
+def test_every_log_ends(stack: Deployment) -> None:
+    assert all(one.inputs["retentionInDays"] > 0 for one in stack.created(engine.LOG_GROUP))
+
+
+# --- policies
+
+
+def documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
+    for one in stack.resources:
+        for key in ("policy", "assumeRolePolicy"):
+            if one.custom and key in one.inputs and one.type != engine.VPC_ENDPOINT:
+                yield one, json.loads(one.inputs[key])
+
+
+def test_every_policy_is_one_that_the_judge_understands(stack: Deployment) -> None:
+    judged = [statements(document) for _, document in documents(stack)]
+    assert len(judged) > 10 and all(judged)
+
+
+def test_no_role_may_be_taken_by_everybody(stack: Deployment) -> None:
+    for role, document in documents(stack):
+        if role.type == engine.ROLE:
+            assert all(statement["Principal"].keys() == {"Service"} for statement in statements(document)), role.name
+
+
+# --- pools and outputs
+
+
+def test_every_pool_of_gpus_is_tainted_and_the_system_pool_is_not(stack: Deployment) -> None:
+    for group in stack.created(engine.NODE_GROUP):
+        is_gpu = "nvidia.com/gpu.present" in group.inputs["labels"]
+        assert bool(group.inputs.get("taints")) is is_gpu
+
+
+def test_efa_security_groups_are_on_every_interface(stack: Deployment) -> None:
+    for template in stack.created(engine.LAUNCH_TEMPLATE):
+        interfaces = template.inputs.get("networkInterfaces", [])
+        groups = {tuple(one["securityGroups"]) for one in interfaces} or {tuple(template.inputs["vpcSecurityGroupIds"])}
+        assert len(groups) == 1 and len(groups.pop()) == 2
+
+
+def test_outputs_tell_what_users_need(stack: Deployment) -> None:
+    found = stack.outputs
+    assert {"clusterName", "clusterEndpoint", "kubeconfig", "vpcId", "privateSubnetIds", "keyBucket", "pools", "connect"} <= set(
+        found
+    )
+    assert found["clusterName"] == stack.only(engine.CLUSTER).inputs["name"]
+    for pool in found["pools"]:
+        assert {"name", "nodeGroup", "instanceType", "gpus", "slots", "efa", "zones", "minSize", "desiredSize", "maxSize"} <= set(
+            pool
+        )
+        assert pool["gpus"] > 0 and pool["slots"] == pool["gpus"] and len(pool["zones"]) == 1
