@@ -1,5 +1,6 @@
 """Facts are read from the local AWS through AWS's public API, what moto lacks included."""
 
+import json
 from typing import Any
 
 import pytest
@@ -94,7 +95,8 @@ def test_what_a_stack_has_is_found_by_its_tags(aws: Client) -> None:
 
 
 def _role(iam: Any, name: str, service: str, policy: str) -> str:
-    trust = f'{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":{{"Service":"{service}"}},"Action":"sts:AssumeRole"}}]}}'
+    allowed = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
     arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     iam.attach_role_policy(RoleName=name, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
     return arn

@@ -12,7 +12,6 @@ from moto import mock_aws
 
 from infra.facts import (
     Caller,
-    ExistingPool,
     FactsError,
     FileSystem,
     Reservation,
@@ -28,6 +27,8 @@ from infra.facts.clients import Clients
 from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
 
 ACCOUNT = "123456789012"
+KEY = "AKIALOCALCLOUDENGINE"
+"""moto takes any key; where other tests have made it the local AWS, only this one."""
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
@@ -35,7 +36,7 @@ USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
@@ -236,49 +237,6 @@ def test_add_on_versions_are_read() -> None:
         asked = {"kubernetesVersion": "1.35", "addonName": "coredns"}
         stub.add_response("describe_addon_versions", {"addons": [one]}, asked)
         assert eks.addon_versions(clients, "1.35", ["coredns"]) == {"coredns": {"v1", "v2"}}
-
-
-# --- what the stack has ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("aws")
-def test_what_the_stack_has_is_found_by_its_tags(answer: Callable[..., None]) -> None:
-    answer(**IDENTITY, **OFFERED)
-    client, tags = boto3.client("ec2", REGION), [{"Key": "gpumpi:stack", "Value": "up"}]
-    vpc_id = client.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    made = {
-        letter: client.create_subnet(
-            VpcId=vpc_id,
-            CidrBlock=f"10.0.{number}.0/24",
-            AvailabilityZone=f"{REGION}{letter}",
-            TagSpecifications=[{"ResourceType": "subnet", "Tags": tags}] if letter != "d" else [],
-        )["Subnet"]["SubnetId"]
-        for number, letter in enumerate("cbad")
-    }
-    clusters = boto3.client("eks", REGION)
-    role = f"arn:aws:iam::{ACCOUNT}:role/any"
-    clusters.create_cluster(name="gpumpi-up", version="1.34", roleArn=role, resourcesVpcConfig={"subnetIds": [made["a"]]})
-    for name, sizes, subnets, pool_tags in (
-        ("one", (0, 3, 8), [made["b"]], {"gpumpi:pool": "train"}),
-        ("two", (1, 2, 3), [made["a"], made["b"]], {"gpumpi:pool": "system"}),
-        ("three", (0, 0, 1), [made["a"]], {}),
-    ):
-        clusters.create_nodegroup(
-            clusterName="gpumpi-up",
-            nodegroupName=name,
-            nodeRole=role,
-            subnets=subnets,
-            scalingConfig=dict(zip(("minSize", "desiredSize", "maxSize"), sizes, strict=True)),
-            tags=pool_tags,
-        )
-    existing = gather(settings(stack="up")).existing
-    assert existing.cluster_version == "1.34"
-    assert existing.zones == ("us-west-2a", "us-west-2b", "us-west-2c")
-    assert existing.pools == {
-        "train": ExistingPool("us-west-2b", 0, 3, 8),
-        "system": ExistingPool("us-west-2a", 1, 2, 3),
-    }
-    assert gather(settings(stack="other")).existing.zones == ()
 
 
 # --- the caller --------------------------------------------------------------------------------------------------------
