@@ -1,7 +1,8 @@
 """Who is talking: many engine runs share one provider process, and a request does not say which provider instance it is for.
 
 Every provider instance of an engine run has a connection of its own, so the peer's address tells them apart. Where a connection
-broke and came back under another address, the stack in the resource's URN leads to the configuration it had.
+broke and came back under another address, the stack in the resource's URN leads to the configuration it had, unless that
+stack has providers of several regions.
 """
 
 import threading
@@ -55,7 +56,8 @@ class Configurations:
     """The configurations of all engine runs there are."""
 
     _by_peer: OrderedDict[str, Aws] = field(default_factory=OrderedDict)
-    _by_stack: OrderedDict[Stack, Aws] = field(default_factory=OrderedDict)
+    _by_stack: OrderedDict[Stack, dict[str, Aws]] = field(default_factory=OrderedDict)
+    """By the provider's URN."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def forget(self, peer: str) -> None:
@@ -64,16 +66,23 @@ class Configurations:
             self._by_peer.pop(peer, None)
 
     def remember(self, peer: str, provider_urn: str, aws: Aws) -> None:
+        stack = Stack.of(provider_urn)
         with self._lock:
-            for table, key in ((self._by_peer, peer), (self._by_stack, Stack.of(provider_urn))):
-                table[key] = aws  # type: ignore[index]
-                table.move_to_end(key)  # type: ignore[arg-type]
-                while len(table) > REMEMBERED:
-                    table.popitem(last=False)
+            self._by_peer[peer] = aws
+            self._by_stack.setdefault(stack, {})[provider_urn] = aws
+            self._by_peer.move_to_end(peer)
+            self._by_stack.move_to_end(stack)
+            while len(self._by_peer) > REMEMBERED:
+                self._by_peer.popitem(last=False)
+            while len(self._by_stack) > REMEMBERED:
+                self._by_stack.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Aws:
         with self._lock:
-            aws = self._by_peer.get(peer) or self._by_stack.get(Stack.of(urn))
-        if aws is None:
+            aws = self._by_peer.get(peer)
+            candidates = list(self._by_stack.get(Stack.of(urn), {}).values())
+        if aws is not None:
+            return aws
+        if len({candidate.region for candidate in candidates}) != 1:
             raise NotConfigured("the local provider was not configured for this run; was it restarted?")
-        return aws
+        return candidates[-1]

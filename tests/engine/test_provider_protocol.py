@@ -236,6 +236,14 @@ def test_a_connection_that_was_lost_finds_its_region_by_the_stack(port: int, she
     assert failed.value.details() == "the local provider was not configured for this run; was it restarted?"
 
 
+def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int, shelf: Shelf) -> None:
+    Engine(port, "us-west-2")
+    Engine(port, region=None).configure(PROVIDER_URN.replace("default", "east"), region="us-east-1")
+    with pytest.raises(grpc.RpcError) as failed:
+        Engine(port, region=None).create({})
+    assert failed.value.details() == "the local provider was not configured for this run; was it restarted?"
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
