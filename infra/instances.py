@@ -112,7 +112,8 @@ def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
     """The interfaces of a node with EFA: the primary is a plain interface, since `efa-only` may not be the primary; a card 0
     with EFA carries its EFA interface as device 1, every further card as device 0.
 
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html
+    Capped at what AWS allows (i7ie and i8ge of 48xlarge: one, on two cards). hpc6id.32xlarge gets one of its two, since the
+    primary takes the only place of card 0. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html
     """
     with_efa = [card for card in instance_type.network_cards if _takes_efa(card, instance_type)]
     interfaces = [Interface(card.index, 1 if card.index == 0 else 0, "efa-only") for card in with_efa]
