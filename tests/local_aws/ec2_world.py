@@ -23,14 +23,21 @@ def image(architecture: str = "x86_64", variant: str = "nvidia", region: str = R
 
 @dataclass(frozen=True)
 class World:
-    """A VPC with a subnet in each of three zones, a security group and an instance profile."""
+    """A VPC with a subnet in each of three zones, and a security group."""
 
     client: Client
     ec2: Any
     vpc: str
     subnets: tuple[str, ...]
     group: str
-    profile: str
+
+    def profile(self) -> str:
+        """A new instance profile's name."""
+        iam = self.client("iam")
+        iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
+        iam.create_instance_profile(InstanceProfileName="node")
+        iam.add_role_to_instance_profile(InstanceProfileName="node", RoleName="node")
+        return "node"
 
     def run(self, **changes: Any) -> list[dict[str, Any]]:
         """One g5.8xlarge in the first subnet; the changes replace parameters, those that are None are left out."""
@@ -54,14 +61,18 @@ class World:
         """A launch template for one g5.8xlarge; its id."""
         full = {"ImageId": image(), "InstanceType": "g5.8xlarge", "SecurityGroupIds": [self.group], **data}
         full = {key: value for key, value in full.items() if value is not None}
-        return str(self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=full)["LaunchTemplate"]["LaunchTemplateId"])
+        return str(
+            self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=full)["LaunchTemplate"][
+                "LaunchTemplateId"
+            ]
+        )
 
     def free_addresses(self, subnet: str) -> int:
         return int(self.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"][0]["AvailableIpAddressCount"])
 
 
 def make_world(client: Client, prefix_length: int = 24) -> World:
-    ec2, iam = client("ec2"), client("iam")
+    ec2 = client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     for setting in ("EnableDnsSupport", "EnableDnsHostnames"):
         ec2.modify_vpc_attribute(VpcId=vpc, **{setting: {"Value": True}})
@@ -70,7 +81,4 @@ def make_world(client: Client, prefix_length: int = 24) -> World:
         for number, zone in enumerate(ZONES)
     )
     group = ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=vpc)["GroupId"]
-    iam.create_role(RoleName="node", AssumeRolePolicyDocument=TRUST)
-    iam.create_instance_profile(InstanceProfileName="node")
-    iam.add_role_to_instance_profile(InstanceProfileName="node", RoleName="node")
-    return World(client, ec2, vpc, subnets, group, "node")
+    return World(client, ec2, vpc, subnets, group)

@@ -36,7 +36,9 @@ def test_a_placement_group_is_found_by_name_id_tag_and_strategy(aws: Client) -> 
     ):
         assert ec2.describe_placement_groups(**question)["PlacementGroups"] == [made]
     ec2.create_tags(Resources=[made["GroupId"]], Tags=[{"Key": "pool", "Value": "other"}])
-    assert ec2.describe_placement_groups(GroupNames=["train"])["PlacementGroups"][0]["Tags"] == [{"Key": "pool", "Value": "other"}]
+    assert ec2.describe_placement_groups(GroupNames=["train"])["PlacementGroups"][0]["Tags"] == [
+        {"Key": "pool", "Value": "other"}
+    ]
     ec2.delete_placement_group(GroupName="train")
     assert [group["GroupName"] for group in ec2.describe_placement_groups()["PlacementGroups"]] == ["apart"]
 
@@ -47,7 +49,9 @@ def test_a_cluster_group_stays_in_the_zone_of_its_first_instance(world: World) -
     with pytest.raises(ClientError, match="is in use in another availability zone: us-west-2a"):
         world.run(Placement={"GroupName": "close"}, SubnetId=world.subnets[1])
     world.ec2.terminate_instances(InstanceIds=[first])
-    assert world.run(Placement={"GroupName": "close"}, SubnetId=world.subnets[1])[0]["Placement"]["AvailabilityZone"] == "us-west-2b"
+    assert (
+        world.run(Placement={"GroupName": "close"}, SubnetId=world.subnets[1])[0]["Placement"]["AvailabilityZone"] == "us-west-2b"
+    )
 
 
 def test_a_targeted_reservation_is_used_only_by_who_names_it(world: World) -> None:
@@ -88,9 +92,15 @@ def test_a_reservation_that_does_not_fit_refuses_the_launch(world: World, change
 
 
 def test_a_capacity_block_takes_only_instances_of_its_market(world: World) -> None:
-    block = capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block", reservation_id="cr-0123456789abcdef0")
+    block = capacity_reservations.seed(
+        "p5.48xlarge", "us-west-2a", 1, kind="capacity-block", reservation_id="cr-0123456789abcdef0"
+    )
     shown = world.ec2.describe_capacity_reservations(CapacityReservationIds=["cr-0123456789abcdef0"])["CapacityReservations"][0]
-    assert (shown["ReservationType"], shown["InstanceMatchCriteria"], shown["EndDateType"]) == ("capacity-block", "targeted", "limited")
+    assert (shown["ReservationType"], shown["InstanceMatchCriteria"], shown["EndDateType"]) == (
+        "capacity-block",
+        "targeted",
+        "limited",
+    )
     with pytest.raises(ClientError, match="the market type capacity-block must be specified"):
         world.run(InstanceType="p5.48xlarge", CapacityReservationSpecification=target(block))
     launched = world.run(

@@ -40,7 +40,9 @@ def test_an_instance_has_all_its_interfaces_and_one_address(world: World, instan
     instance = world.run(InstanceType=instance_type, SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=layout)[0]
     interfaces = world.described(instance["InstanceId"])[0]["NetworkInterfaces"]
     asked = [(item["NetworkCardIndex"], item["DeviceIndex"], item["InterfaceType"]) for item in layout]
-    given = [(item["Attachment"]["NetworkCardIndex"], item["Attachment"]["DeviceIndex"], item["InterfaceType"]) for item in interfaces]
+    given = [
+        (item["Attachment"]["NetworkCardIndex"], item["Attachment"]["DeviceIndex"], item["InterfaceType"]) for item in interfaces
+    ]
     assert given == asked
     assert (len(given), sum(kind == "efa-only" for _, _, kind in given)) == (total, efa)
     assert [bool(item.get("PrivateIpAddress")) for item in interfaces] == [True] + [False] * efa
@@ -51,7 +53,7 @@ def test_an_instance_has_all_its_interfaces_and_one_address(world: World, instan
 def test_a_launch_templates_fields_reach_the_instance(world: World) -> None:
     world.ec2.create_placement_group(GroupName="close")
     template = world.template(
-        IamInstanceProfile={"Name": world.profile},
+        IamInstanceProfile={"Name": world.profile()},
         MetadataOptions={"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
         Placement={"GroupName": "close"},
         Monitoring={"Enabled": True},
@@ -62,7 +64,8 @@ def test_a_launch_templates_fields_reach_the_instance(world: World) -> None:
             {"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 500, "VolumeType": "gp3", "Throughput": 500, "Iops": 6000}},
         ],
         TagSpecifications=[
-            {"ResourceType": kind, "Tags": [{"Key": "pool", "Value": kind}]} for kind in ("instance", "volume", "network-interface")
+            {"ResourceType": kind, "Tags": [{"Key": "pool", "Value": kind}]}
+            for kind in ("instance", "volume", "network-interface")
         ],
     )
     launched = world.run(LaunchTemplate={"LaunchTemplateId": template}, ImageId=None, InstanceType=None, SecurityGroupIds=None)[0]
@@ -84,14 +87,21 @@ def test_a_launch_templates_fields_reach_the_instance(world: World) -> None:
     }
     assert all(volume["Tags"] == [{"Key": "pool", "Value": "volume"}] for volume in volumes.values())
     interface = world.ec2.describe_network_interfaces()["NetworkInterfaces"][0]
-    assert (interface["TagSet"], interface["Groups"][0]["GroupId"]) == ([{"Key": "pool", "Value": "network-interface"}], world.group)
+    assert (interface["TagSet"], interface["Groups"][0]["GroupId"]) == (
+        [{"Key": "pool", "Value": "network-interface"}],
+        world.group,
+    )
 
 
 def test_what_the_request_says_goes_over_the_launch_template(world: World) -> None:
     template = world.template(TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "template"}]}])
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "b", "Value": "request"}]}]
     launched = world.run(
-        LaunchTemplate={"LaunchTemplateId": template}, ImageId=None, InstanceType="g5.12xlarge", SecurityGroupIds=None, TagSpecifications=tags
+        LaunchTemplate={"LaunchTemplateId": template},
+        ImageId=None,
+        InstanceType="g5.12xlarge",
+        SecurityGroupIds=None,
+        TagSpecifications=tags,
     )[0]
     shown = {tag["Key"]: tag["Value"] for tag in launched["Tags"] if not tag["Key"].startswith("aws:")}
     assert (launched["InstanceType"], shown) == ("g5.12xlarge", {"a": "template", "b": "request"})
@@ -171,7 +181,9 @@ def test_instances_are_found_by_filter(world: World, name: str, value: str) -> N
     world.ec2.create_placement_group(GroupName="close")
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "pool", "Value": "train"}]}]
     wanted = world.run(Placement={"GroupName": "close"}, TagSpecifications=tags)[0]["InstanceId"]
-    other = world.run(InstanceType="m7i.large", SubnetId=world.subnets[1], SecurityGroupIds=None, ImageId=image(variant="standard"))[0]
+    other = world.run(
+        InstanceType="m7i.large", SubnetId=world.subnets[1], SecurityGroupIds=None, ImageId=image(variant="standard")
+    )[0]
     world.ec2.stop_instances(InstanceIds=[other["InstanceId"]])
     value = value.format(subnet=world.subnets[0], group=world.group)
     reservations = world.ec2.describe_instances(Filters=[{"Name": name, "Values": [value]}])["Reservations"]

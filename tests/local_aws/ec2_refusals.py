@@ -1,0 +1,88 @@
+"""The account in which EC2 refuses, and the calls that it refuses there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from moto import mock_aws
+
+from localcloud.aws.ec2 import capacity_reservations
+from tests.local_aws.clients import NO_RETRIES, REGION
+from tests.local_aws.ec2_world import World, image, make_world
+from tests.local_aws.refusals import Refusal
+
+API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference"
+GUIDE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide"
+ERRORS = f"{API}/errors-overview.html"
+EFA = f"{GUIDE}/efa-acc-inst-types.html"
+LIMITS = f"{GUIDE}/AvailableIpPerENI.html"
+BLOCK = "cr-0b10c000000000000"
+EMPTY = "cr-0e000000000000000"
+
+
+def launch(**changes: Any) -> Any:
+    """Parameters of RunInstances for one g5.8xlarge; the changes replace them, None leaves one out."""
+
+    def params(world: World) -> dict[str, Any]:
+        base: dict[str, Any] = {
+            "ImageId": image(),
+            "InstanceType": "g5.8xlarge",
+            "MinCount": 1,
+            "MaxCount": 1,
+            "SubnetId": world.subnets[0],
+            "SecurityGroupIds": [world.group],
+        }
+        base.update({name: value(world) if callable(value) else value for name, value in changes.items()})
+        return {name: value for name, value in base.items() if value is not None}
+
+    return params
+
+
+def with_interfaces(*interfaces: dict[str, Any], **changes: Any) -> Any:
+    """The same with network interfaces in the first subnet instead of subnet and group."""
+
+    def specified(world: World) -> list[dict[str, Any]]:
+        return [{"SubnetId": world.subnets[0], "Groups": [world.group], **item} for item in interfaces]
+
+    return launch(SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=specified, **changes)
+
+
+PRIMARY = {"DeviceIndex": 0}
+EFA_ONLY = {"DeviceIndex": 1, "InterfaceType": "efa-only"}
+
+
+@contextmanager
+def refusing_world() -> Iterator[World]:
+    """One for all refusals of a module: what is refused leaves nothing behind."""
+    with mock_aws():
+        made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
+        made.ec2.create_placement_group(GroupName="close")
+        made.ec2.create_placement_group(GroupName="used")
+        made.client("iam").create_instance_profile(InstanceProfileName="empty")
+        made.run(Placement={"GroupName": "used"}, PrivateIpAddress="10.0.0.250")
+        capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block", reservation_id=BLOCK)
+        capacity_reservations.seed("g5.8xlarge", "us-west-2a", 1, match="targeted", state="expired", reservation_id=EMPTY)
+        made.ec2.create_launch_template(LaunchTemplateName="known", LaunchTemplateData={"ImageId": "ami-00000000000000000"})
+        yield made
+
+
+def state(world: World) -> dict[str, int]:
+    """How many there are of what a launch makes."""
+    ec2 = world.ec2
+    return {
+        "instances": len(ec2.describe_instances()["Reservations"]),
+        "interfaces": len(ec2.describe_network_interfaces()["NetworkInterfaces"]),
+        "volumes": len(ec2.describe_volumes()["Volumes"]),
+        "addresses": world.free_addresses(world.subnets[0]),
+        "groups": len(ec2.describe_placement_groups()["PlacementGroups"]),
+        "reservations": len(ec2.describe_capacity_reservations()["CapacityReservations"]),
+        "templates": len(ec2.describe_launch_templates()["LaunchTemplates"]),
+    }
+
+
+def check(world: World, refusal: Refusal) -> None:
+    """The call is refused as AWS refuses it, and nothing is made."""
+    before = state(world)
+    refusal.check(world.ec2, **({"world": world} if callable(refusal.params) else {}))
+    assert state(world) == before

@@ -1,0 +1,171 @@
+"""What EC2 refuses of network interfaces."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.local_aws.ec2_refusals import (
+    API,
+    EFA,
+    EFA_ONLY,
+    ERRORS,
+    GUIDE,
+    LIMITS,
+    PRIMARY,
+    check,
+    launch,
+    refusing_world,
+    with_interfaces,
+)
+from tests.local_aws.ec2_world import World
+from tests.local_aws.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with refusing_world() as made:
+        yield made
+
+
+def interface_in_use(world: World) -> str:
+    filters = [{"Name": "attachment.status", "Values": ["attached"]}]
+    return str(world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"][0]["NetworkInterfaceId"])
+
+
+INTERFACES = [
+    Refusal(
+        "EFA on a type without it",
+        "run_instances",
+        with_interfaces(PRIMARY, EFA_ONLY, InstanceType="g5.xlarge"),
+        "InvalidParameterCombination",
+        EFA,
+        "g5.xlarge instances do not support Elastic Fabric Adapters.",
+    ),
+    Refusal(
+        "a primary interface that is efa-only",
+        "run_instances",
+        with_interfaces({"DeviceIndex": 0, "InterfaceType": "efa-only"}),
+        "InvalidParameterCombination",
+        EFA,
+    ),
+    Refusal(
+        "EFA on a card without it",
+        "run_instances",
+        with_interfaces(PRIMARY, EFA_ONLY, InstanceType="p6-b300.48xlarge"),
+        "InvalidParameterCombination",
+        EFA,
+        "Network card 0",
+    ),
+    Refusal(
+        "an address for an efa-only interface",
+        "run_instances",
+        with_interfaces(PRIMARY, {**EFA_ONLY, "PrivateIpAddress": "10.0.0.77"}),
+        "InvalidParameterCombination",
+        EFA,
+    ),
+    Refusal(
+        "more EFA interfaces than the type has",
+        "run_instances",
+        with_interfaces(PRIMARY, EFA_ONLY, {"DeviceIndex": 2, "InterfaceType": "efa-only"}),
+        "AttachmentLimitExceeded",
+        EFA,
+    ),
+    Refusal(
+        "more interfaces than the card has",
+        "run_instances",
+        with_interfaces(*({"DeviceIndex": index} for index in range(9))),
+        "AttachmentLimitExceeded",
+        LIMITS,
+        "Interface count 9 exceeds the limit for g5.8xlarge",
+    ),
+    Refusal(
+        "a card that the type does not have",
+        "run_instances",
+        with_interfaces(PRIMARY, {"DeviceIndex": 0, "NetworkCardIndex": 1}),
+        "InvalidParameterValue",
+        f"{GUIDE}/using-eni.html#network-cards",
+    ),
+    Refusal(
+        "two interfaces in one place",
+        "run_instances",
+        with_interfaces(PRIMARY, {"DeviceIndex": 1}, {"DeviceIndex": 1}),
+        "InvalidParameterValue",
+        f"{API}/API_InstanceNetworkInterfaceSpecification.html",
+    ),
+    Refusal(
+        "no primary interface",
+        "run_instances",
+        with_interfaces({"DeviceIndex": 1}),
+        "InvalidParameterCombination",
+        f"{API}/API_InstanceNetworkInterfaceSpecification.html",
+    ),
+    Refusal(
+        "an interface without a device index",
+        "run_instances",
+        with_interfaces({}),
+        "MissingParameter",
+        f"{API}/API_InstanceNetworkInterfaceSpecification.html",
+    ),
+    Refusal(
+        "a public address for one of several interfaces",
+        "run_instances",
+        with_interfaces({**PRIMARY, "AssociatePublicIpAddress": True}, {"DeviceIndex": 1}),
+        "InvalidParameterCombination",
+        f"{GUIDE}/using-instance-addressing.html",
+    ),
+    Refusal(
+        "interfaces and a subnet for the instance",
+        "run_instances",
+        launch(SecurityGroupIds=None, NetworkInterfaces=[PRIMARY]),
+        "InvalidParameterCombination",
+        f"{API}/API_RunInstances.html",
+    ),
+    Refusal(
+        "interfaces and groups for the instance",
+        "run_instances",
+        launch(SubnetId=None, NetworkInterfaces=lambda world: [{"DeviceIndex": 0, "SubnetId": world.subnets[0]}]),
+        "InvalidParameterCombination",
+        f"{API}/API_RunInstances.html",
+    ),
+    Refusal(
+        "an address that is taken",
+        "run_instances",
+        launch(PrivateIpAddress="10.0.0.250"),
+        "InvalidIPAddress.InUse",
+        ERRORS,
+    ),
+    Refusal(
+        "an address of another subnet",
+        "run_instances",
+        launch(PrivateIpAddress="10.0.1.9"),
+        "InvalidParameterValue",
+        f"{API}/API_RunInstances.html",
+    ),
+    Refusal(
+        "a group that is not there",
+        "create_network_interface",
+        lambda world: {"SubnetId": world.subnets[0], "Groups": ["sg-00000000000000000"]},
+        "InvalidGroup.NotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a type that is not there",
+        "create_network_interface",
+        lambda world: {"SubnetId": world.subnets[0], "InterfaceType": "infiniband"},
+        "InvalidParameterValue",
+        f"{API}/API_CreateNetworkInterface.html",
+    ),
+    Refusal(
+        "an interface in use",
+        "delete_network_interface",
+        lambda world: {"NetworkInterfaceId": interface_in_use(world)},
+        "InvalidParameterValue",
+        f"{API}/API_DeleteNetworkInterface.html",
+        "is currently in use",
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", INTERFACES, ids=str)
+def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+    check(world, refusal)

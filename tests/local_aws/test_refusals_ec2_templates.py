@@ -1,0 +1,145 @@
+"""What EC2 refuses of launch templates."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from tests.local_aws.ec2_refusals import API, ERRORS, GUIDE, check, refusing_world
+from tests.local_aws.ec2_world import World
+from tests.local_aws.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with refusing_world() as made:
+        yield made
+
+
+def user_data(length: int) -> str:
+    return base64.b64encode(b"x" * length).decode()
+
+
+TEMPLATES = [
+    Refusal(
+        "a name in use",
+        "create_launch_template",
+        {"LaunchTemplateName": "known", "LaunchTemplateData": {"KeyName": "a"}},
+        "InvalidLaunchTemplateName.AlreadyExistsException",
+        ERRORS,
+    ),
+    Refusal(
+        "a name with a space",
+        "create_launch_template",
+        {"LaunchTemplateName": "my template", "LaunchTemplateData": {"KeyName": "a"}},
+        "InvalidLaunchTemplateName.MalformedException",
+        ERRORS,
+    ),
+    Refusal(
+        "user data that is not base64",
+        "create_launch_template",
+        {"LaunchTemplateName": "new", "LaunchTemplateData": {"UserData": "#!/bin/sh"}},
+        "InvalidUserData.Malformed",
+        ERRORS,
+    ),
+    Refusal(
+        "user data of more than 16 KiB",
+        "create_launch_template",
+        {"LaunchTemplateName": "new", "LaunchTemplateData": {"UserData": user_data(16385)}},
+        "InvalidParameterValue",
+        f"{GUIDE}/user-data.html",
+    ),
+    Refusal(
+        "an image id that is none",
+        "create_launch_template",
+        {"LaunchTemplateName": "new", "LaunchTemplateData": {"ImageId": "al2023"}},
+        "InvalidAMIID.Malformed",
+        ERRORS,
+    ),
+    Refusal(
+        "a hop limit of 65",
+        "create_launch_template",
+        {"LaunchTemplateName": "new", "LaunchTemplateData": {"MetadataOptions": {"HttpPutResponseHopLimit": 65}}},
+        "InvalidParameterValue",
+        f"{API}/API_LaunchTemplateInstanceMetadataOptionsRequest.html",
+    ),
+    Refusal(
+        "tags for something else",
+        "create_launch_template",
+        {
+            "LaunchTemplateName": "new",
+            "LaunchTemplateData": {"KeyName": "a"},
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "b"}]}],
+        },
+        "InvalidParameterValue",
+        f"{API}/API_CreateLaunchTemplate.html",
+    ),
+    Refusal(
+        "an id that is not there",
+        "describe_launch_templates",
+        {"LaunchTemplateIds": ["lt-00000000000000000"]},
+        "InvalidLaunchTemplateId.NotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "an id that is none",
+        "describe_launch_templates",
+        {"LaunchTemplateIds": ["lt-mine"]},
+        "InvalidLaunchTemplateId.Malformed",
+        ERRORS,
+    ),
+    Refusal(
+        "a name that is not there",
+        "describe_launch_templates",
+        {"LaunchTemplateNames": ["nobody"]},
+        "InvalidLaunchTemplateName.NotFoundException",
+        ERRORS,
+    ),
+    Refusal(
+        "a version that is not there",
+        "describe_launch_template_versions",
+        {"LaunchTemplateName": "known", "Versions": ["7"]},
+        "InvalidLaunchTemplateId.VersionNotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a source version that is not there",
+        "create_launch_template_version",
+        {"LaunchTemplateName": "known", "SourceVersion": "7", "LaunchTemplateData": {"KeyName": "a"}},
+        "InvalidLaunchTemplateId.VersionNotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a default version that is not there",
+        "modify_launch_template",
+        {"LaunchTemplateName": "known", "DefaultVersion": "7"},
+        "InvalidLaunchTemplateId.VersionNotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a template that is not there",
+        "delete_launch_template",
+        {"LaunchTemplateId": "lt-00000000000000000"},
+        "InvalidLaunchTemplateId.NotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a template that is not there",
+        "run_instances",
+        {"LaunchTemplate": {"LaunchTemplateName": "nobody"}, "MinCount": 1, "MaxCount": 1},
+        "InvalidLaunchTemplateName.NotFoundException",
+        ERRORS,
+    ),
+    Refusal(
+        "a template's image that is not there",
+        "run_instances",
+        {"LaunchTemplate": {"LaunchTemplateName": "known"}, "MinCount": 1, "MaxCount": 1},
+        "InvalidAMIID.NotFound",
+        ERRORS,
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", TEMPLATES, ids=str)
+def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+    check(world, refusal)
