@@ -21,7 +21,10 @@ COMMANDS = {
     "import infra.program": ([sys.executable, "-c", "import infra.program"], 2.0),
     "scripts/cluster --help": ([sys.executable, "scripts/cluster", "--help"], 0.5),
     "scripts/cluster validate -s local": ([sys.executable, "scripts/cluster", "validate", "-s", "local"], 1.5),
-    "scripts/cluster validate -s local --offline": ([sys.executable, "scripts/cluster", "validate", "-s", "local", "--offline"], 1.5),
+    "scripts/cluster validate -s local --offline": (
+        [sys.executable, "scripts/cluster", "validate", "-s", "local", "--offline"],
+        1.5,
+    ),
 }
 """What runs, and the goal in seconds."""
 

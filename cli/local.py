@@ -50,7 +50,7 @@ def start(
     except (BuildError, StartError) as error:
         raise fail(error) from None
     errors.print("local cloud started" if started else "local cloud is running already")
-    errors.print('next: eval "$(scripts/cluster local env)" && pulumi up -s local, or: scripts/cluster local up -s local', style="dim")
+    errors.print('next: scripts/cluster local up -s local, or: eval "$(scripts/cluster local env)" and plain pulumi', style="dim")
 
 
 @app.command()
@@ -125,6 +125,16 @@ def refresh(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir =
 def destroy(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
     """Delete everything the stack created."""
     _run("destroy", stack, home, config_dir, as_json)
+
+
+@app.command()
+def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
+    """Let the local account have what the stack names and does not create: reservations, an existing VPC, an AMI, people."""
+    try:
+        made = LocalStack(LocalCloud(home), stack, config_dir).grant()
+    except (NotRunning, FileNotFoundError) as error:
+        raise fail(error) from None
+    errors.print(f"made: {', '.join(made)}" if made else "nothing was missing")
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """Client of the local AWS's control API (`/local-cloud/...`, see localcloud/aws/control.py)."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.request import Request, urlopen
@@ -46,6 +47,11 @@ class Control:
     def set_delays(self, factor: float) -> None:
         """0: no waiting; 1: as long as AWS takes."""
         self._ask("PUT", "delays", {"factor": factor})
+
+    def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
+        """Let the account have what a stack names and does not create; returns what was made."""
+        made: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
+        return made
 
     def put(self, path: str, body: Any) -> Any:
         """Seed what only AWS itself or a salesperson could grant: quotas, capacity reservations."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, TextIO
 
 import yaml
 
+from infra import stack_file
 from localcloud.engine_events import EventLog, Step
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -73,6 +74,11 @@ class LocalStack:
         text = self.source.read_text()
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
+
+    def grant(self) -> list[str]:
+        """Let the local account have what the stack file names and does not create; returns what was made."""
+        raw = stack_file.read(self.source)
+        return self.cloud.control().grant(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
         """`pulumi config set --path` on the copy, e.g. `gpumpi:pools[0].maxSize`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud.aws import calls, durations, faults, gateway, inventory
+from localcloud.aws import calls, durations, faults, gateway, inventory, prerequisites
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,11 @@ def _reset(_: Any) -> Any:
 def _inventory(_: Any) -> Any:
     durations.settle()
     return [asdict(leftover) for leftover in inventory.leftovers()]
+
+
+@action("POST", "prerequisites")
+def _prerequisites(body: Any) -> Any:
+    return prerequisites.make(body["region"], body["values"])
 
 
 @action("GET", "faults")

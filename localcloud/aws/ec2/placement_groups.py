@@ -67,6 +67,13 @@ def find(backend: Any, name: str | None = None, group_id: str | None = None) -> 
     raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name or group_id}' is unknown.")
 
 
+def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
+    """Let the account have a group, as if made earlier; returns its name."""
+    arn = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
+    state_of(backend, PlacementGroups).by_name[name] = PlacementGroup(random_id("pg"), name, arn, strategy)
+    return name
+
+
 def by_arn(backend: Any, arn: str) -> PlacementGroup:
     return find(backend, name=arn.rpartition("placement-group/")[2] or arn)
 

@@ -1,0 +1,88 @@
+"""What a stack file names and does not create: reservations, a VPC, a file system, an AMI, people. Let the account have them.
+
+On AWS somebody bought, built or hired them before. `POST /local-cloud/prerequisites` takes the stack's region and its
+`gpumpi:` values (keys without the prefix); what is there already stays as it is.
+"""
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import capacity_reservations, instance_types, networks, placement_groups
+
+VPC_CIDR = "10.50.0.0/16"
+ANYBODY_OF_THE_ACCOUNT = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
+
+def make(region: str, values: Mapping[str, Any]) -> list[str]:
+    """Make what is missing; returns the ids and names of what was made."""
+    return [
+        *_principals(values.get("target", {}).get("admins", [])),
+        *_network(region, values.get("network", {}), values.get("storage", {})),
+        *(name for pool in values.get("pools", []) for name in _of_pool(region, pool)),
+    ]
+
+
+def _principals(arns: Sequence[str]) -> Iterator[str]:
+    iam = backend_of("iam", ACCOUNT, "us-east-1")
+    for arn in arns:
+        kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
+        path, _, name = f"/{path_and_name}".rpartition("/")
+        if kind == "role" and not any(role.name == name for role in iam.roles.values()):
+            iam.create_role(name, ANYBODY_OF_THE_ACCOUNT, f"{path}/", None, "", [], "3600")
+            yield arn
+        elif kind == "user" and name not in iam.users:
+            iam.create_user("us-east-1", name, f"{path}/")
+            yield arn
+
+
+def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
+    """A private subnet per id, each in a zone of its own, behind a public one with NAT; the file system has targets in each."""
+    vpc_id, efs = network.get("vpcId"), storage.get("efs", {})
+    if vpc_id is None or vpc_id in backend_of("ec2", ACCOUNT, region).vpcs:
+        return
+    zones = (f"{region}{letter}" for letter in "abcdef")
+    private = [
+        networks.SeededSubnet(subnet_id, zone, f"10.50.{16 * place}.0/20")
+        for place, (subnet_id, zone) in enumerate(zip(network.get("subnetIds", []), zones, strict=False), start=1)
+    ]
+    public = networks.SeededSubnet("subnet-0ffffffffffffffff", f"{region}a", "10.50.0.0/24", public=True)
+    file_system = None if efs == "none" else efs.get("fileSystemId")
+    networks.seed_network(vpc_id, VPC_CIDR, [public, *private], file_system_id=file_system)
+    yield from (name for name in (vpc_id, public.id, *(subnet.id for subnet in private), file_system) if name)
+
+
+def _of_pool(region: str, pool: Mapping[str, Any]) -> Iterator[str]:
+    ec2 = backend_of("ec2", ACCOUNT, region)
+    group, image = pool.get("placementGroup", "auto"), pool.get("amiId")
+    if group not in ("auto", "none") and not any(one.name == group for one in placement_groups.all_groups(ec2)):
+        yield placement_groups.seed(ec2, group)
+    if image is not None and image not in ec2.amis:
+        ec2.amis[image] = copy.copy(next(one for one in ec2.amis.values() if "nvidia" in one.name))
+        ec2.amis[image].id = image
+        yield image
+    capacity = pool.get("capacity", {})
+    kind, zones = capacity.get("kind"), instance_types.offered_zones(region).get(pool["instanceType"], ())
+    if kind not in ("targeted-odcr", "capacity-block") or not zones:
+        return
+    known = {reservation.id: reservation for reservation in capacity_reservations.all_reservations(ec2)}
+    wanted, resource_group = capacity.get("reservationId"), capacity.get("resourceGroupArn")
+    if wanted in known or any(one.resource_group_arn == resource_group for one in known.values() if resource_group):
+        return
+    yield capacity_reservations.seed(
+        pool["instanceType"],
+        pool.get("zone") or min(zones),
+        pool["maxSize"],
+        reservation_id=wanted,
+        kind="capacity-block" if kind == "capacity-block" else "default",
+        match="targeted",
+        resource_group_arn=resource_group,
+    )

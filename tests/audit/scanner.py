@@ -1,0 +1,77 @@
+"""checkov in a virtual environment of its own (it pins an old boto3), made once per lock file and kept in the user's cache."""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LOCK = Path(__file__).parent / "requirements.lock"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A failed check."""
+
+    check: str
+    resource: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Report:
+    passed: frozenset[str]
+    """Ids of the checks that something passed."""
+    failures: tuple[Finding, ...]
+
+
+def program() -> Path:
+    """checkov's executable; installs it on first use."""
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / f"checkov-{digest}"
+    done = base / "installed"
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            venv.create(base / "venv", with_pip=True, clear=True)
+            pip = [
+                str(base / "venv/bin/python"),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--require-hashes",
+                "-r",
+                str(LOCK),
+            ]
+            print("installing checkov into its own environment (once)", file=sys.stderr)
+            subprocess.run(pip, check=True)
+            done.touch()
+    return base / "venv/bin/checkov"
+
+
+def scan(plan: dict[str, Any], folder: Path) -> Report:
+    """Judge a plan; every check that checkov has, nothing fetched."""
+    file = folder / "tfplan.json"
+    file.write_text(json.dumps(plan))
+    command = [str(program()), "--file", str(file), "--framework", "terraform_plan", "--output", "json", "--compact"]
+    # Without a proxy to nowhere checkov would try to reach its vendor for guidelines.
+    environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
+    result = subprocess.run(
+        [*command, "--skip-download"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if result.returncode not in (0, 1):
+        raise RuntimeError(f"checkov ended with exit code {result.returncode}:\n{result.stderr[-2000:]}")
+    answer = json.loads(result.stdout)
+    failures = tuple(
+        Finding(entry["check_id"], entry["resource"], entry["check_name"]) for entry in answer["results"]["failed_checks"]
+    )
+    passed = frozenset(entry["check_id"] for entry in answer["results"]["passed_checks"])
+    return Report(passed, failures)

@@ -1,0 +1,140 @@
+"""Pulumi resources as a Terraform plan, the form in which third-party scanners read infrastructure.
+
+pulumi_aws is bridged from the Terraform provider, so tokens and properties map mechanically: module and type to `aws_*`,
+camelCase to snake_case, one object to a block, i.e. a list of one object.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NO_PREFIX = ("ec2",)
+"""Modules whose name is not part of the Terraform type."""
+TYPES = {
+    "aws:autoscaling/tag:Tag": "aws_autoscaling_group_tag",
+    "aws:s3/bucket:Bucket": "aws_s3_bucket",
+    "aws:ec2/flowLog:FlowLog": "aws_flow_log",
+}
+BLOCK_NAMES = {
+    "rules": "rule",
+    "taints": "taint",
+    "lifecycle_policies": "lifecycle_policy",
+    "pod_identity_associations": "pod_identity_association",
+}
+"""Repeated blocks: Pulumi's plural, Terraform's singular."""
+MAPS = {"tags", "tags_all", "labels"}
+"""Objects that are maps in Terraform too."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A resource as the mocks saw it."""
+
+    token: str
+    name: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+
+
+def terraform_type(token: str) -> str:
+    """`aws:ec2/launchTemplate:LaunchTemplate` -> `aws_launch_template`."""
+    if token in TYPES:
+        return TYPES[token]
+    module, kind = token.split(":")[1].split("/")
+    parts = [] if module in NO_PREFIX else [module]
+    return "_".join(["aws", *parts, _snake(kind)])
+
+
+def plan(resources: Iterable[Recorded]) -> dict[str, Any]:
+    """The plan JSON of `terraform show -json`, as far as scanners read it."""
+    recorded = [resource for resource in resources if resource.token.startswith("aws:")]
+    addresses = {id(resource): f"{terraform_type(resource.token)}.{_label(resource.name)}" for resource in recorded}
+    origins = _origins(recorded, addresses)
+    return {
+        "format_version": "1.2",
+        "terraform_version": "1.9.0",
+        "planned_values": {"root_module": {"resources": [_planned(r, addresses[id(r)]) for r in recorded]}},
+        "resource_changes": [_change(resource, addresses[id(resource)]) for resource in recorded],
+        "configuration": {"root_module": {"resources": [_configured(r, addresses[id(r)], origins) for r in recorded]}},
+    }
+
+
+def _planned(resource: Recorded, address: str) -> dict[str, Any]:
+    kind, label = address.split(".")
+    return {
+        "address": address,
+        "mode": "managed",
+        "type": kind,
+        "name": label,
+        "provider_name": "registry.terraform.io/hashicorp/aws",
+        "values": values(resource.inputs),
+    }
+
+
+def _change(resource: Recorded, address: str) -> dict[str, Any]:
+    planned = _planned(resource, address)
+    after = planned.pop("values")
+    return {**planned, "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}}
+
+
+def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
+    """What refers to what: scanners judge a VPC by the flow log that names it."""
+    kind, label = address.split(".")
+    expressions: dict[str, Any] = {}
+    for name, value in resource.inputs.items():
+        references = sorted(
+            {origins[text] for text in _texts(value) if text in origins and not origins[text].startswith(f"{address}.")}
+        )
+        if references:
+            whole = [reference.rsplit(".", 1)[0] for reference in references]
+            expressions[_snake(name)] = {"references": [*references, *whole]}
+    return {"address": address, "mode": "managed", "type": kind, "name": label, "expressions": expressions}
+
+
+def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
+    """Value of an identifying output -> the reference that gave it."""
+    found: dict[str, str] = {}
+    for resource in recorded:
+        for attribute in ("arn", "id", "name"):
+            value = resource.outputs.get(attribute)
+            if isinstance(value, str) and value:
+                found.setdefault(value, f"{addresses[id(resource)]}.{attribute}")
+    return found
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Pulumi's inputs as Terraform's attributes and blocks."""
+    result: dict[str, Any] = {}
+    for name, value in inputs.items():
+        key = _snake(name)
+        if key in MAPS:
+            result[key] = dict(value)
+            continue
+        key = BLOCK_NAMES.get(key, key)
+        if isinstance(value, Mapping):
+            result[key] = [values(value)]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            result[key] = [values(entry) for entry in value]
+        else:
+            result[key] = value
+    return result
+
+
+def _snake(camel: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match.group(1).lower(), camel)
+
+
+def _label(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", name)

@@ -1,0 +1,114 @@
+"""A third party's judgement: checkov over the resources of every stack, as a Terraform plan."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.audit.scanner import Finding, Report, scan
+from tests.audit.terraform_plan import Recorded, plan
+from tests.program.engine import deploy
+from tests.program.worlds import STACKS, account_for
+
+EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions.yaml").read_text())
+
+MUST_BE_JUDGED = {
+    *("CKV_AWS_37", "CKV_AWS_38", "CKV_AWS_39", "CKV_AWS_58", "CKV_AWS_339"),  # EKS: logs, endpoint, secrets, version
+    *("CKV_AWS_79", "CKV_AWS_341", "CKV_AWS_88", "CKV_AWS_46", "CKV_AWS_100"),  # launch templates and node groups
+    *("CKV_AWS_23", "CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_260", "CKV_AWS_277", "CKV_AWS_130"),  # no way in
+    *("CKV2_AWS_5", "CKV2_AWS_11", "CKV2_AWS_12"),  # flow logs, closed default group, no idle group
+    *("CKV_AWS_42", "CKV_AWS_184", "CKV_AWS_329", "CKV_AWS_330"),  # EFS
+    *("CKV_AWS_7", "CKV_AWS_33", "CKV_AWS_227", "CKV2_AWS_64"),  # KMS
+    *("CKV_AWS_66", "CKV_AWS_158"),  # logs
+    *("CKV_AWS_19", "CKV_AWS_20", "CKV_AWS_53", "CKV_AWS_57", "CKV_AWS_70", "CKV_AWS_93", "CKV2_AWS_6", "CKV2_AWS_65"),  # S3
+    *(
+        "CKV_AWS_60",
+        "CKV_AWS_61",
+        "CKV_AWS_274",
+        "CKV_AWS_286",
+        "CKV_AWS_288",
+        "CKV_AWS_289",
+        "CKV_AWS_290",
+        "CKV_AWS_355",
+    ),  # IAM
+}
+"""Checks that a scan of our resources must reach: one that finds nothing to judge would find no fault either."""
+
+pytestmark = pytest.mark.xdist_group("checkov")
+
+
+def recorded(path: Path) -> list[Recorded]:
+    with account_for(path) as (settings, facts, mocks):
+        deploy(settings, facts, mocks)
+        made = [one for one in mocks.resources if one.token.startswith("aws:")]
+        return [Recorded(one.token, one.name, one.inputs, {**one.state, "id": one.id}) for one in made]
+
+
+def exception_for(finding: Finding) -> dict[str, str] | None:
+    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
+    return next(matching, None)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """One scan over all stacks: their resources' names begin with the stack's."""
+    everything = [resource for path in STACKS for resource in recorded(path)]
+    return scan(plan(everything), tmp_path_factory.mktemp("scan"))
+
+
+def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+    unexplained = [finding for finding in report.failures if exception_for(finding) is None]
+    assert unexplained == []
+
+
+def test_checkov_reached_what_matters(report: Report) -> None:
+    assert report.passed >= MUST_BE_JUDGED
+
+
+def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    used = [exception_for(finding) for finding in report.failures]
+    assert [one for one in EXCEPTIONS if one not in used] == []
+    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+
+
+OPEN_GROUP = Recorded(
+    "aws:ec2/securityGroup:SecurityGroup",
+    "planted-group",
+    {"description": "planted", "ingress": [{"protocol": "tcp", "fromPort": 22, "toPort": 22, "cidrBlocks": ["0.0.0.0/0"]}]},
+    {"id": "sg-1"},
+)
+OPEN_RULE = Recorded(
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    "planted-rule",
+    {"ipProtocol": "tcp", "fromPort": 22, "toPort": 22, "cidrIpv4": "0.0.0.0/0", "securityGroupId": "sg-1"},
+    {"id": "sgr-1"},
+)
+PLAIN_FILE_SYSTEM = Recorded("aws:efs/fileSystem:FileSystem", "planted-files", {"encrypted": False}, {"id": "fs-1"})
+PLAIN_DISK = Recorded(
+    "aws:ebs/volume:Volume", "planted-disk", {"availabilityZone": "us-west-2a", "size": 8, "encrypted": False}, {"id": "vol-1"}
+)
+PLAIN_TEMPLATE = Recorded(
+    "aws:ec2/launchTemplate:LaunchTemplate", "planted-template", {"metadataOptions": {"httpTokens": "optional"}}, {"id": "lt-1"}
+)
+
+
+@pytest.mark.parametrize(
+    ("planted", "check"),
+    [
+        pytest.param(OPEN_GROUP, "CKV_AWS_24", id="open security group"),
+        pytest.param(OPEN_RULE, "CKV_AWS_24", id="open security group rule"),
+        pytest.param(PLAIN_DISK, "CKV_AWS_3", id="unencrypted disk"),
+        pytest.param(PLAIN_FILE_SYSTEM, "CKV_AWS_42", id="unencrypted file system"),
+        pytest.param(PLAIN_TEMPLATE, "CKV_AWS_79", id="metadata of version one"),
+    ],
+)
+def test_checkov_finds_what_is_planted(planted: Recorded, check: str, planted_report: Report) -> None:
+    found: list[Any] = [one for one in planted_report.failures if one.check == check and planted.name in one.resource]
+    assert found, planted_report.failures
+
+
+@pytest.fixture(scope="module")
+def planted_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return scan(plan([OPEN_GROUP, OPEN_RULE, PLAIN_FILE_SYSTEM, PLAIN_DISK, PLAIN_TEMPLATE]), tmp_path_factory.mktemp("planted"))
