@@ -58,6 +58,7 @@ class Resource:
     """One resource as the program registered it."""
 
     urn: str
+    id: str
     type: str
     name: str
     inputs: Mapping[str, Any]
@@ -123,6 +124,7 @@ class RecordingMonitor(MockMonitor):
         self._deployment.resources.append(
             Resource(
                 urn=response.urn,
+                id=response.id,
                 type=request.type,
                 name=request.name,
                 inputs=deserialize_properties(request.object),

@@ -8,38 +8,40 @@ from typing import Any
 
 import boto3
 import yaml
-from moto import mock_aws
 
 from infra import stack_file
 from infra.facts import Facts
+from infra.policies import assumed_by_service, to_json
 from infra.preflight import settings_and_facts
 from infra.settings import Settings
-from localcloud.aws import extend
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from localcloud.aws.images import IMAGES
+from localcloud.engine.mocks import MotoMocks
 
 ROOT = Path(__file__).parent.parent.parent
 STACKS = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "tests" / "configs").glob("Pulumi.*.yaml")])
 
-extend.install()
-
 
 @contextmanager
-def account_for(path: Path) -> Iterator[tuple[Settings, Facts]]:
-    """The local AWS in this process, with what the stack needs, and the stack as the program will see it."""
+def account_for(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
+    """The local AWS in this process with what the stack needs, the stack as the program will see it, and mocks that make its
+    resources there."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))["config"]
     region = content["aws:region"]
-    with mock_aws():
+    with MotoMocks(region) as mocks:
         substitutes = _make_what_is_named(content, region)
         raw = stack_file.read(path)
         values = _substituted(raw.values, substitutes)
-        yield settings_and_facts(replace(raw, values=values))
+        settings, facts = settings_and_facts(replace(raw, values=values))
+        yield settings, facts, mocks
 
 
 def _make_what_is_named(content: Mapping[str, Any], region: str) -> dict[str, str]:
     """Reservations get the ids of the file; for ids that AWS chooses, file -> account."""
     ec2 = boto3.client("ec2", region)
     substitutes: dict[str, str] = {}
+    for arn in content.get("gpumpi:target", {}).get("admins", []):
+        _make_principal(arn)
     for pool in content.get("gpumpi:pools", []):
         _reserve(pool, region)
         if pool.get("placementGroup", "auto") not in ("auto", "none"):
@@ -55,6 +57,16 @@ def _make_what_is_named(content: Mapping[str, Any], region: str) -> dict[str, st
     if efs != "none" and "fileSystemId" in efs:
         substitutes[efs["fileSystemId"]] = _make_file_system(region, list(subnets.values()))
     return substitutes
+
+
+def _make_principal(arn: str) -> None:
+    iam = boto3.client("iam")
+    kind, *path, name = arn.split(":", 5)[5].split("/")
+    where = f"/{'/'.join(path)}/" if path else "/"
+    if kind == "role":
+        iam.create_role(RoleName=name, Path=where, AssumeRolePolicyDocument=to_json(assumed_by_service("ec2.amazonaws.com")))
+    else:
+        iam.create_user(UserName=name, Path=where)
 
 
 def _reserve(pool: Mapping[str, Any], region: str) -> None:
