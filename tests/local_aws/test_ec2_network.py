@@ -1,0 +1,226 @@
+"""The VPC part: states that take their time, what holds what, and nothing left in the end."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import durations, inventory
+from localcloud.aws.ec2 import seed_network
+from localcloud.aws.ec2.networks import SeededSubnet
+from tests.local_aws.clients import Client
+from tests.local_aws.ec2_world import World, make_world
+
+S3 = "com.amazonaws.us-west-2.s3"
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return make_world(aws)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """AWS's time: `clock[0] += seconds`."""
+    now = [0.0]
+    monkeypatch.setattr(durations, "now", lambda: now[0])
+    durations.set_factor(1)
+    return now
+
+
+def with_gateway(world: World) -> str:
+    gateway = world.ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    world.ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=world.vpc)
+    return str(gateway)
+
+
+def nat_gateway(world: World) -> tuple[str, str]:
+    """Its id and that of its address."""
+    address = world.ec2.allocate_address(Domain="vpc")["AllocationId"]
+    return world.ec2.create_nat_gateway(SubnetId=world.subnets[0], AllocationId=address)["NatGateway"]["NatGatewayId"], address
+
+
+def nat_state(world: World, gateway: str) -> dict[str, Any]:
+    return dict(world.ec2.describe_nat_gateways(NatGatewayIds=[gateway])["NatGateways"][0])
+
+
+def test_a_nat_gateway_is_pending_available_deleting_deleted(world: World, clock: list[float]) -> None:
+    with_gateway(world)
+    gateway, address = nat_gateway(world)
+    assert nat_state(world, gateway)["State"] == "pending"
+    clock[0] += durations.seconds("ec2-nat-gateway")
+    shown = nat_state(world, gateway)
+    assert (shown["State"], shown["NatGatewayAddresses"][0]["AllocationId"]) == ("available", address)
+    interface = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[shown["NatGatewayAddresses"][0]["NetworkInterfaceId"]])
+    shown_interface = interface["NetworkInterfaces"][0]
+    assert (shown_interface["InterfaceType"], shown_interface["SubnetId"]) == ("nat_gateway", world.subnets[0])
+    assert shown_interface["PrivateIpAddress"].startswith("10.0.0.")
+    world.ec2.delete_nat_gateway(NatGatewayId=gateway)
+    assert nat_state(world, gateway)["State"] == "deleting"
+    with pytest.raises(ClientError, match=r"InvalidIPAddress\.InUse"):
+        world.ec2.release_address(AllocationId=address)
+    clock[0] += durations.seconds("ec2-nat-gateway-delete")
+    assert nat_state(world, gateway)["State"] == "deleted"
+    world.ec2.release_address(AllocationId=address)
+    world.ec2.delete_subnet(SubnetId=world.subnets[0])
+
+
+def test_a_nat_gateway_without_an_internet_gateway_fails_after_a_while(world: World) -> None:
+    gateway, _ = nat_gateway(world)
+    shown = nat_state(world, gateway)
+    assert (shown["State"], shown["FailureCode"]) == ("failed", "Gateway.NotAttached")
+
+
+def test_an_interface_endpoint_holds_its_subnets_and_groups_until_it_is_gone(world: World, clock: list[float]) -> None:
+    ec2, subnets = world.ec2, list(world.subnets[:2])
+    endpoint = ec2.create_vpc_endpoint(
+        VpcId=world.vpc,
+        ServiceName="com.amazonaws.us-west-2.ecr.api",
+        VpcEndpointType="Interface",
+        SubnetIds=subnets,
+        SecurityGroupIds=[world.group],
+    )["VpcEndpoint"]
+    assert (endpoint["State"], endpoint["PrivateDnsEnabled"], len(endpoint["NetworkInterfaceIds"])) == ("pending", True, 2)
+    assert endpoint["DnsEntries"][-1]["DnsName"] == "api.ecr.us-west-2.amazonaws.com"
+    clock[0] += durations.seconds("ec2-vpc-endpoint-interface")
+    ids = [endpoint["VpcEndpointId"]]
+    assert ec2.describe_vpc_endpoints(VpcEndpointIds=ids)["VpcEndpoints"][0]["State"] == "available"
+    interfaces = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])["NetworkInterfaces"]
+    assert {(item["InterfaceType"], item["RequesterManaged"]) for item in interfaces} == {("vpc_endpoint", True)}
+    assert [item["SubnetId"] for item in interfaces] == subnets
+    ec2.delete_vpc_endpoints(VpcEndpointIds=ids)
+    for call, params in ((ec2.delete_security_group, {"GroupId": world.group}), (ec2.delete_subnet, {"SubnetId": subnets[0]})):
+        with pytest.raises(ClientError, match="DependencyViolation"):
+            call(**params)
+    clock[0] += durations.seconds("ec2-vpc-endpoint-delete")
+    ec2.delete_security_group(GroupId=world.group)
+    ec2.delete_subnet(SubnetId=subnets[0])
+
+
+def test_an_interface_endpoint_follows_its_subnets_and_groups(world: World) -> None:
+    ec2 = world.ec2
+    endpoint = ec2.create_vpc_endpoint(
+        VpcId=world.vpc, ServiceName="com.amazonaws.us-west-2.sts", VpcEndpointType="Interface", SubnetIds=[world.subnets[0]]
+    )["VpcEndpoint"]["VpcEndpointId"]
+    before = ec2.describe_vpc_endpoints(VpcEndpointIds=[endpoint])["VpcEndpoints"][0]["Groups"]
+    ec2.modify_vpc_endpoint(
+        VpcEndpointId=endpoint,
+        AddSubnetIds=[world.subnets[1]],
+        RemoveSubnetIds=[world.subnets[0]],
+        AddSecurityGroupIds=[world.group],
+        RemoveSecurityGroupIds=[before[0]["GroupId"]],
+    )
+    interfaces = ec2.describe_network_interfaces(Filters=[{"Name": "interface-type", "Values": ["vpc_endpoint"]}])[
+        "NetworkInterfaces"
+    ]
+    assert [(item["SubnetId"], item["Groups"][0]["GroupId"]) for item in interfaces] == [(world.subnets[1], world.group)]
+
+
+def test_a_gateway_endpoint_has_routes_and_no_private_dns(world: World) -> None:
+    ec2 = world.ec2
+    first, second = (ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"] for _ in range(2))
+    endpoint = ec2.create_vpc_endpoint(VpcId=world.vpc, ServiceName=S3, RouteTableIds=[first])["VpcEndpoint"]
+    assert (endpoint["VpcEndpointType"], endpoint["PrivateDnsEnabled"]) == ("Gateway", False)
+
+    def targets(table: str) -> list[str]:
+        routes = ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]
+        return [route["GatewayId"] for route in routes if "DestinationPrefixListId" in route]
+
+    assert targets(first) == [endpoint["VpcEndpointId"]]
+    ec2.modify_vpc_endpoint(VpcEndpointId=endpoint["VpcEndpointId"], AddRouteTableIds=[second], RemoveRouteTableIds=[first])
+    assert (targets(first), targets(second)) == ([], [endpoint["VpcEndpointId"]])
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint["VpcEndpointId"]])
+    assert targets(second) == []
+
+
+def test_flow_logs_name_the_resources_they_failed_for(world: World) -> None:
+    def create(*ids: str) -> dict[str, Any]:
+        role = "arn:aws:iam::123456789012:role/logs"
+        answer = world.ec2.create_flow_logs(
+            ResourceIds=list(ids), ResourceType="VPC", TrafficType="ALL", LogGroupName="flows", DeliverLogsPermissionArn=role
+        )
+        return {item["ResourceId"]: item["Error"]["Code"] for item in answer["Unsuccessful"]}
+
+    assert create(world.vpc, "vpc-00000000000000000") == {"vpc-00000000000000000": "InvalidVpcID.NotFound"}
+    assert create(world.vpc) == {world.vpc: "FlowLogAlreadyExists"}
+
+
+def test_a_vpc_has_the_regions_dhcp_options(world: World) -> None:
+    vpc = world.ec2.describe_vpcs(VpcIds=[world.vpc])["Vpcs"][0]
+    options = world.ec2.describe_dhcp_options(DhcpOptionsIds=[vpc["DhcpOptionsId"]])["DhcpOptions"][0]
+    shown = {item["Key"]: item["Values"][0]["Value"] for item in options["DhcpConfigurations"]}
+    assert shown == {"domain-name": "us-west-2.compute.internal", "domain-name-servers": "AmazonProvidedDNS"}
+
+
+def test_a_subnet_keeps_its_host_name_type(world: World) -> None:
+    world.ec2.modify_subnet_attribute(SubnetId=world.subnets[0], PrivateDnsHostnameTypeOnLaunch="resource-name")
+    world.ec2.modify_subnet_attribute(SubnetId=world.subnets[0], EnableResourceNameDnsARecordOnLaunch={"Value": True})
+    options = world.ec2.describe_subnets(SubnetIds=[world.subnets[0]])["Subnets"][0]["PrivateDnsNameOptionsOnLaunch"]
+    assert (options["HostnameType"], options["EnableResourceNameDnsARecord"]) == ("resource-name", True)
+
+
+def test_interfaces_get_the_lowest_free_addresses(world: World) -> None:
+    def make() -> dict[str, Any]:
+        return dict(world.ec2.create_network_interface(SubnetId=world.subnets[0])["NetworkInterface"])
+
+    made = [make() for _ in range(3)]
+    assert [item["PrivateIpAddress"] for item in made] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], "the first four are AWS's"
+    world.ec2.delete_network_interface(NetworkInterfaceId=made[1]["NetworkInterfaceId"])
+    assert make()["PrivateIpAddress"] == "10.0.0.5"
+
+
+@pytest.mark.parametrize("kind", ["efa", "efa-only"])
+def test_an_interface_made_for_efa_says_so(world: World, kind: str) -> None:
+    made = world.ec2.create_network_interface(SubnetId=world.subnets[0], InterfaceType=kind)["NetworkInterface"]
+    shown = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[made["NetworkInterfaceId"]])["NetworkInterfaces"][0]
+    assert (shown["InterfaceType"], "PrivateIpAddress" in shown) == (kind, kind == "efa")
+
+
+def test_a_network_that_was_there_before_has_the_ids_asked_for(aws: Client) -> None:
+    seed_network(
+        "vpc-0123456789abcdef0",
+        "10.9.0.0/16",
+        [
+            SeededSubnet("subnet-0aaaaaaaaaaaaaaaa", "eu-west-1a", "10.9.0.0/20"),
+            SeededSubnet("subnet-0bbbbbbbbbbbbbbbb", "eu-west-1b", "10.9.16.0/20"),
+            SeededSubnet("subnet-0cccccccccccccccc", "eu-west-1c", "10.9.32.0/20", public=True),
+        ],
+        file_system_id="fs-0123456789abcdef0",
+    )
+    ec2, efs = aws("ec2", "eu-west-1"), aws("efs", "eu-west-1")
+    filters = [{"Name": "vpc-id", "Values": ["vpc-0123456789abcdef0"]}]
+    subnets = ec2.describe_subnets(Filters=filters)["Subnets"]
+    assert {item["SubnetId"][7:10] for item in subnets} == {"0aa", "0bb", "0cc"}
+    assert ec2.describe_nat_gateways(Filters=filters)["NatGateways"][0]["State"] == "available"
+    targets = efs.describe_mount_targets(FileSystemId="fs-0123456789abcdef0")["MountTargets"]
+    assert {item["AvailabilityZoneName"] for item in targets} == {"eu-west-1a", "eu-west-1b"}
+
+
+def test_nothing_is_left_of_a_network_that_was_deleted(aws: Client) -> None:
+    world = make_world(aws)
+    ec2, gateway = world.ec2, with_gateway(world)
+    nat, address = nat_gateway(world)
+    table = ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]
+    association = ec2.associate_route_table(RouteTableId=table, SubnetId=world.subnets[0])["AssociationId"]
+    endpoint = ec2.create_vpc_endpoint(VpcId=world.vpc, ServiceName=S3, RouteTableIds=[table])["VpcEndpoint"]["VpcEndpointId"]
+    world.template()
+    ec2.create_placement_group(GroupName="close")
+    volumes = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 50, "Encrypted": True}}]
+    instance = world.run(Placement={"GroupName": "close"}, BlockDeviceMappings=volumes)[0]["InstanceId"]
+    assert inventory.leftovers()
+    ec2.terminate_instances(InstanceIds=[instance])
+    ec2.delete_placement_group(GroupName="close")
+    ec2.delete_launch_template(LaunchTemplateName="nodes")
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])
+    ec2.delete_nat_gateway(NatGatewayId=nat)
+    ec2.describe_nat_gateways()
+    ec2.release_address(AllocationId=address)
+    ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=world.vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    ec2.disassociate_route_table(AssociationId=association)
+    ec2.delete_route_table(RouteTableId=table)
+    for subnet in world.subnets:
+        ec2.delete_subnet(SubnetId=subnet)
+    ec2.delete_security_group(GroupId=world.group)
+    ec2.delete_vpc(VpcId=world.vpc)
+    assert [str(item) for item in inventory.leftovers()] == []

@@ -1,0 +1,117 @@
+"""What EC2 refuses of VPC endpoints."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.local_aws.ec2_refusals import API, ERRORS
+from tests.local_aws.ec2_world import World
+from tests.local_aws.refusals import Refusal
+from tests.local_aws.vpc_world import LINK, S3, STS, Network, check, refusing_network
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[tuple[World, Network]]:
+    with refusing_network() as network:
+        yield network
+
+
+def interface_endpoint(**changes: Any) -> Any:
+    def params(network: Network) -> dict[str, Any]:
+        base = {"VpcId": network.vpc, "ServiceName": "com.amazonaws.us-west-2.logs", "VpcEndpointType": "Interface"}
+        return {**base, **{name: value(network) if callable(value) else value for name, value in changes.items()}}
+
+    return params
+
+
+ENDPOINTS = [
+    Refusal(
+        "a service that is not there",
+        "create_vpc_endpoint",
+        interface_endpoint(ServiceName="com.amazonaws.us-west-2.nothing"),
+        "InvalidServiceName",
+        ERRORS,
+        "does not exist",
+    ),
+    Refusal(
+        "a service of another region",
+        "create_vpc_endpoint",
+        interface_endpoint(ServiceName="com.amazonaws.eu-west-1.logs"),
+        "InvalidServiceName",
+        ERRORS,
+    ),
+    Refusal(
+        "a gateway endpoint for a service without",
+        "create_vpc_endpoint",
+        interface_endpoint(VpcEndpointType="Gateway"),
+        "InvalidParameter",
+        f"{LINK}/gateway-endpoints.html",
+        "does not match available service types ([Interface])",
+    ),
+    Refusal(
+        "private DNS for a gateway endpoint",
+        "create_vpc_endpoint",
+        interface_endpoint(ServiceName=S3, VpcEndpointType="Gateway", PrivateDnsEnabled=True),
+        "InvalidParameter",
+        f"{API}/API_CreateVpcEndpoint.html",
+    ),
+    Refusal(
+        "a second gateway endpoint for a route table",
+        "create_vpc_endpoint",
+        interface_endpoint(ServiceName=S3, VpcEndpointType="Gateway", RouteTableIds=lambda network: [network.table]),
+        "RouteAlreadyExists",
+        ERRORS,
+    ),
+    Refusal(
+        "two subnets of one zone",
+        "create_vpc_endpoint",
+        interface_endpoint(SubnetIds=lambda network: [network.subnets[0], network.subnets[0]]),
+        "DuplicateSubnetsInSameZone",
+        ERRORS,
+    ),
+    Refusal(
+        "private DNS in a VPC without host names",
+        "create_vpc_endpoint",
+        interface_endpoint(VpcId=lambda network: network.quiet_vpc),
+        "InvalidParameter",
+        f"{LINK}/create-interface-endpoint.html",
+        "enableDnsSupport and enableDnsHostnames",
+    ),
+    Refusal(
+        "a private name that is taken",
+        "create_vpc_endpoint",
+        interface_endpoint(ServiceName=STS),
+        "InvalidParameter",
+        f"{LINK}/create-interface-endpoint.html",
+        "conflicting DNS domain",
+    ),
+    Refusal(
+        "a security group of another VPC",
+        "create_vpc_endpoint",
+        interface_endpoint(
+            VpcId=lambda network: network.quiet_vpc, SecurityGroupIds=lambda network: [network.group], PrivateDnsEnabled=False
+        ),
+        "InvalidGroup.NotFound",
+        ERRORS,
+    ),
+    Refusal(
+        "a policy that is no JSON",
+        "create_vpc_endpoint",
+        interface_endpoint(PolicyDocument="allow everything"),
+        "InvalidPolicyDocument",
+        f"{LINK}/vpc-endpoints-access.html",
+    ),
+    Refusal(
+        "an endpoint that is not there",
+        "describe_vpc_endpoints",
+        {"VpcEndpointIds": ["vpce-00000000000000000"]},
+        "InvalidVpcEndpointId.NotFound",
+        ERRORS,
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", ENDPOINTS, ids=str)
+def test_ec2_refuses_and_makes_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
+    check(made, refusal)
