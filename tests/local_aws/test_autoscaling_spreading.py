@@ -1,0 +1,54 @@
+"""Which zone an instance goes to, and which instance goes first."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
+
+A, B, C = (Place(zone, f"subnet-{zone}") for zone in "abc")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def member(name: str, zone: str, hour: int = 0, version: int = 1, protected: bool = False) -> Member:
+    return Member(name, zone, START + timedelta(hours=hour), version, protected)
+
+
+@pytest.mark.parametrize(
+    ("in_use", "first"),
+    [([], "a"), (["a"], "b"), (["a", "b"], "c"), (["a", "b", "c"], "a"), (["a", "a", "c"], "b")],
+)
+def test_the_emptiest_zone_comes_first(in_use: list[str], first: str) -> None:
+    assert next_places([A, B, C], in_use, [f"subnet-{zone}" for zone in in_use])[0].zone == first
+
+
+def test_two_subnets_of_a_zone_share_it() -> None:
+    other = Place("a", "subnet-a2")
+    assert next_places([A, other], ["a"], ["subnet-a"])[0] is other
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        (["Default"], "old"),
+        (["OldestInstance"], "old"),
+        (["NewestInstance"], "new"),
+        (["OldestLaunchTemplate"], "template"),
+        (["OldestLaunchTemplate", "NewestInstance"], "template"),
+    ],
+)
+def test_the_policy_decides_within_a_zone(policies: list[str], expected: str) -> None:
+    members = [member("old", "a", hour=0, version=2), member("new", "a", hour=9, version=2)]
+    if expected == "template":
+        members.append(member("template", "a", hour=5, version=1))
+    assert to_terminate(members, 1, policies) == [expected]
+
+
+def test_the_fullest_zone_gives_first() -> None:
+    members = [member("a1", "a", hour=0), member("b1", "b", hour=5), member("b2", "b", hour=6)]
+    assert to_terminate(members, 2, ["Default"]) == ["b1", "a1"]
+
+
+def test_protected_instances_stay() -> None:
+    members = [member("a1", "a", protected=True), member("a2", "a", hour=3, protected=True), member("b1", "b", hour=9)]
+    assert to_terminate(members, 2, ["Default"]) == ["b1"]

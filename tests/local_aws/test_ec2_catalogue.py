@@ -1,0 +1,103 @@
+"""Launch templates, images and instance types as EC2 shows them."""
+
+import base64
+
+from localcloud.aws.images import parameters
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.ec2_world import image
+
+
+def test_a_version_from_another_keeps_what_is_not_said_again(aws: Client) -> None:
+    ec2 = aws("ec2")
+    text = base64.b64encode(b"#!/bin/sh").decode()
+    first = {"InstanceType": "g5.8xlarge", "UserData": text, "MetadataOptions": {"HttpTokens": "required"}}
+    ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=first)
+    version = ec2.create_launch_template_version(
+        LaunchTemplateName="nodes",
+        SourceVersion="1",
+        LaunchTemplateData={"InstanceType": "g5.12xlarge"},
+        VersionDescription="bigger",
+    )["LaunchTemplateVersion"]
+    assert version["LaunchTemplateData"] == {**first, "InstanceType": "g5.12xlarge"}
+    assert (version["VersionNumber"], version["VersionDescription"], version["DefaultVersion"]) == (2, "bigger", False)
+    alone = ec2.create_launch_template_version(LaunchTemplateName="nodes", LaunchTemplateData={"KeyName": "k"})[
+        "LaunchTemplateVersion"
+    ]
+    assert alone["LaunchTemplateData"] == {"KeyName": "k"}
+
+
+def test_versions_keep_their_numbers_when_others_are_deleted(aws: Client) -> None:
+    ec2 = aws("ec2")
+    ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData={"KeyName": "1"})
+    for number in ("2", "3"):
+        ec2.create_launch_template_version(LaunchTemplateName="nodes", LaunchTemplateData={"KeyName": number})
+    ec2.modify_launch_template(LaunchTemplateName="nodes", DefaultVersion="3")
+    answer = ec2.delete_launch_template_versions(LaunchTemplateName="nodes", Versions=["1", "3", "9"])
+    assert [item["VersionNumber"] for item in answer["SuccessfullyDeletedLaunchTemplateVersions"]] == [1]
+    assert [item["VersionNumber"] for item in answer["UnsuccessfullyDeletedLaunchTemplateVersions"]] == [3, 9]
+    ec2.create_launch_template_version(LaunchTemplateName="nodes", LaunchTemplateData={"KeyName": "4"})
+    versions = ec2.describe_launch_template_versions(LaunchTemplateName="nodes")["LaunchTemplateVersions"]
+    assert {item["VersionNumber"]: item["LaunchTemplateData"]["KeyName"] for item in versions} == {4: "4", 3: "3", 2: "2"}
+    template = ec2.describe_launch_templates(LaunchTemplateNames=["nodes"])["LaunchTemplates"][0]
+    assert (template["DefaultVersionNumber"], template["LatestVersionNumber"]) == (3, 4)
+    chosen = ec2.describe_launch_template_versions(LaunchTemplateName="nodes", Versions=["$Latest", "$Default"])
+    assert [item["VersionNumber"] for item in chosen["LaunchTemplateVersions"]] == [4, 3]
+
+
+def test_more_than_fifteen_templates_are_shown(aws: Client) -> None:
+    ec2 = aws("ec2")
+    for number in range(20):
+        ec2.create_launch_template(LaunchTemplateName=f"nodes-{number}", LaunchTemplateData={"KeyName": "k"})
+    assert len(ec2.describe_launch_templates()["LaunchTemplates"]) == 20
+
+
+def test_a_templates_tags_are_its_own(aws: Client) -> None:
+    ec2 = aws("ec2")
+    made = ec2.create_launch_template(
+        LaunchTemplateName="nodes",
+        LaunchTemplateData={"KeyName": "k"},
+        TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": "pool", "Value": "train"}]}],
+    )["LaunchTemplate"]
+    assert made["Tags"] == [{"Key": "pool", "Value": "train"}]
+    version = ec2.describe_launch_template_versions(LaunchTemplateName="nodes")["LaunchTemplateVersions"][0]
+    assert version["LaunchTemplateData"] == {"KeyName": "k"}, "not what instances are tagged with"
+    ec2.create_tags(Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "pool", "Value": "other"}])
+    found = ec2.describe_launch_templates(Filters=[{"Name": "tag:pool", "Values": ["other"]}])["LaunchTemplates"]
+    assert [item["LaunchTemplateName"] for item in found] == ["nodes"]
+
+
+def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws: Client) -> None:
+    ec2 = aws("ec2")
+    filters = [
+        {"Name": "name", "Values": ["amazon-eks-node-al2023-x86_64-nvidia-1.35-*"]},
+        {"Name": "state", "Values": ["available"]},
+    ]
+    found = ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
+    assert [item["ImageId"] for item in found] == [image()]
+    assert image() in parameters(REGION).values()
+    shown = found[0]
+    assert (shown["Architecture"], shown["RootDeviceName"], shown["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]) == (
+        "x86_64",
+        "/dev/xvda",
+        20,
+    )
+    assert ec2.describe_images(Owners=["self"])["Images"] == []
+    assert ec2.describe_volumes()["Volumes"] == [], "the images of others take no volumes of ours"
+
+
+def test_a_card_says_which_interfaces_it_takes(aws: Client) -> None:
+    shown = aws("ec2").describe_instance_types(InstanceTypes=["p6-b300.48xlarge"])["InstanceTypes"][0]["NetworkInfo"]
+    assert shown["NetworkCards"][0]["InterfaceTypes"] == ["interface"]
+    assert "efa-only" in shown["NetworkCards"][1]["InterfaceTypes"]
+    assert (len(shown["NetworkCards"]), shown["EfaInfo"]["MaximumEfaInterfaces"]) == (17, 16)
+
+
+def test_offerings_are_found_by_type_pattern_and_zone(aws: Client) -> None:
+    filters = [{"Name": "instance-type", "Values": ["p4d.*"]}, {"Name": "location", "Values": ["us-west-2a", "us-west-2b"]}]
+    found = aws("ec2").describe_instance_type_offerings(LocationType="availability-zone", Filters=filters)[
+        "InstanceTypeOfferings"
+    ]
+    assert sorted((item["InstanceType"], item["Location"]) for item in found) == [
+        ("p4d.24xlarge", "us-west-2a"),
+        ("p4d.24xlarge", "us-west-2b"),
+    ]
