@@ -9,7 +9,7 @@ from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
 from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.launch_templates import check_name, find, plain, stored, version_of
+from localcloud.aws.ec2.launch_templates import check_name, find, forget, plain, stored, version_of
 from localcloud.aws.ec2.refusals import end_dry_run, missing
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -112,9 +112,7 @@ def delete_launch_template(call: Call) -> dict[str, Any]:
     template = _named(call)
     end_dry_run(call)
     shown = _shown(template)
-    del call.backend.launch_templates[template.id], call.backend.launch_template_name_to_ids[template.name]
-    call.backend.launch_template_insert_order.remove(template.id)
-    tagging.forget(call.backend, template.id)
+    forget(call.backend, template)
     return {"LaunchTemplate": shown}
 
 

@@ -30,6 +30,13 @@ def install() -> None:
     template.default_version = lambda self: version_of(self, "$Default")
 
 
+def forget(backend: Any, template: Any) -> None:
+    """Delete a template and every trace of it."""
+    del backend.launch_templates[template.id], backend.launch_template_name_to_ids[template.name]
+    backend.launch_template_insert_order.remove(template.id)
+    tagging.forget(backend, template.id)
+
+
 def version_of(template: Any, wanted: Any) -> Any:
     """The version of that number, `$Latest` or `$Default`."""
     text = str(wanted)

@@ -51,7 +51,7 @@ def add_version(template: Any, data: Record) -> None:
 
 def delete_template(ec2: Any, template_id: str) -> None:
     if template_id in ec2.launch_templates:
-        ec2.delete_launch_template(None, template_id)
+        launch_templates.forget(ec2, ec2.launch_templates[template_id])
 
 
 def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
