@@ -1,0 +1,319 @@
+"""What Auto Scaling refuses."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from tests.local_aws.clients import NO_RETRIES, REGION
+from tests.local_aws.ec2_world import World, make_world
+from tests.local_aws.refusals import Refusal
+
+API = "https://docs.aws.amazon.com/autoscaling/ec2/APIReference"
+GUIDE = "https://docs.aws.amazon.com/autoscaling/ec2/userguide"
+CREATE = f"{API}/API_CreateAutoScalingGroup.html"
+TROUBLE = f"{GUIDE}/ts-as-launch-template.html"
+MISSING = "lt-00000000000000000"
+LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
+
+
+def create(**changes: Any) -> Any:
+    """Parameters of CreateAutoScalingGroup; the changes replace them, None leaves one out."""
+
+    def params(world: World) -> dict[str, Any]:
+        base: dict[str, Any] = {
+            "AutoScalingGroupName": "new",
+            "MinSize": 0,
+            "MaxSize": 2,
+            "VPCZoneIdentifier": ",".join(world.subnets),
+            "LaunchTemplate": {"LaunchTemplateName": "nodes"},
+        }
+        base.update(changes)
+        return {name: value for name, value in base.items() if value is not None}
+
+    return params
+
+
+def tag(**changes: Any) -> dict[str, Any]:
+    one = {
+        "ResourceId": "nodes",
+        "ResourceType": "auto-scaling-group",
+        "Key": "a",
+        "Value": "b",
+        "PropagateAtLaunch": True,
+        **changes,
+    }
+    return {"Tags": [one]}
+
+
+GROUPS = [
+    Refusal("a name in use", "create_auto_scaling_group", create(AutoScalingGroupName="nodes"), "AlreadyExists", CREATE),
+    Refusal("a name with a colon", "create_auto_scaling_group", create(AutoScalingGroupName="a:b"), "ValidationError", CREATE),
+    Refusal(
+        "a minimum above the maximum",
+        "create_auto_scaling_group",
+        create(MinSize=3),
+        "ValidationError",
+        CREATE,
+        "Max bound, 2, must be greater than or equal to min bound, 3",
+    ),
+    Refusal(
+        "a capacity above the maximum",
+        "create_auto_scaling_group",
+        create(DesiredCapacity=5),
+        "ValidationError",
+        CREATE,
+        "Desired capacity:5 must be between the specified min size:0 and max size:2",
+    ),
+    Refusal("neither subnets nor zones", "create_auto_scaling_group", create(VPCZoneIdentifier=None), "ValidationError", CREATE),
+    Refusal(
+        "a subnet that is not there",
+        "create_auto_scaling_group",
+        create(VPCZoneIdentifier="subnet-00000000000000000"),
+        "ValidationError",
+        CREATE,
+        "does not exist",
+    ),
+    Refusal("nothing to launch", "create_auto_scaling_group", create(LaunchTemplate=None), "ValidationError", CREATE),
+    Refusal(
+        "a launch template that is not there",
+        "create_auto_scaling_group",
+        create(LaunchTemplate={"LaunchTemplateId": MISSING}),
+        "ValidationError",
+        TROUBLE,
+        "You must use a valid fully-formed launch template. ",
+    ),
+    Refusal(
+        "a version that is not there",
+        "create_auto_scaling_group",
+        create(LaunchTemplate={"LaunchTemplateName": "nodes", "Version": "9"}),
+        "ValidationError",
+        TROUBLE,
+        "Could not find launch template version 9",
+    ),
+    Refusal(
+        "a template without an image",
+        "create_auto_scaling_group",
+        create(LaunchTemplate={"LaunchTemplateName": "no-image"}),
+        "ValidationError",
+        TROUBLE,
+        "The request must contain the parameter ImageId",
+    ),
+    Refusal(
+        "a template whose image is not there",
+        "create_auto_scaling_group",
+        create(LaunchTemplate={"LaunchTemplateName": "no-such-image"}),
+        "ValidationError",
+        TROUBLE,
+        "does not exist",
+    ),
+    Refusal(
+        "a template with EFA on a type without it",
+        "create_auto_scaling_group",
+        create(LaunchTemplate={"LaunchTemplateName": "no-efa"}),
+        "ValidationError",
+        TROUBLE,
+        "do not support Elastic Fabric Adapters",
+    ),
+    Refusal(
+        "a placement group that is not there",
+        "create_auto_scaling_group",
+        create(PlacementGroup="nobody"),
+        "ValidationError",
+        CREATE,
+    ),
+    Refusal(
+        "a termination policy that is not there",
+        "create_auto_scaling_group",
+        create(TerminationPolicies=["Random"]),
+        "ValidationError",
+        f"{GUIDE}/ec2-auto-scaling-termination-policies.html",
+    ),
+    Refusal(
+        "a health check that is not there", "create_auto_scaling_group", create(HealthCheckType="ICMP"), "ValidationError", CREATE
+    ),
+    Refusal(
+        "a tag of AWS's",
+        "create_auto_scaling_group",
+        create(Tags=[{"Key": "aws:a", "Value": "b"}]),
+        "ValidationError",
+        f"{GUIDE}/ec2-auto-scaling-tagging.html",
+    ),
+    Refusal(
+        "a hook that ends too soon",
+        "create_auto_scaling_group",
+        create(
+            LifecycleHookSpecificationList=[{"LifecycleHookName": "h", "LifecycleTransition": LAUNCHING, "HeartbeatTimeout": 5}]
+        ),
+        "ValidationError",
+        f"{API}/API_LifecycleHookSpecification.html",
+    ),
+    Refusal(
+        "a group that is not there",
+        "update_auto_scaling_group",
+        {"AutoScalingGroupName": "nobody", "MinSize": 1},
+        "ValidationError",
+        f"{API}/API_UpdateAutoScalingGroup.html",
+        "AutoScalingGroup name not found",
+    ),
+    Refusal(
+        "a minimum above the maximum",
+        "update_auto_scaling_group",
+        {"AutoScalingGroupName": "nodes", "MinSize": 9},
+        "ValidationError",
+        f"{API}/API_UpdateAutoScalingGroup.html",
+    ),
+    Refusal(
+        "a template whose image is not there",
+        "update_auto_scaling_group",
+        {"AutoScalingGroupName": "nodes", "LaunchTemplate": {"LaunchTemplateName": "no-such-image"}},
+        "ValidationError",
+        TROUBLE,
+    ),
+    Refusal(
+        "a capacity above the maximum",
+        "set_desired_capacity",
+        {"AutoScalingGroupName": "nodes", "DesiredCapacity": 9},
+        "ValidationError",
+        f"{API}/API_SetDesiredCapacity.html",
+        "New SetDesiredCapacity value 9 is above max value 2 for the AutoScalingGroup.",
+    ),
+    Refusal(
+        "a group with instances",
+        "delete_auto_scaling_group",
+        {"AutoScalingGroupName": "nodes"},
+        "ResourceInUse",
+        f"{API}/API_DeleteAutoScalingGroup.html",
+        "You cannot delete an AutoScalingGroup while there are instances",
+    ),
+    Refusal(
+        "a group that is not there",
+        "delete_auto_scaling_group",
+        {"AutoScalingGroupName": "nobody"},
+        "ValidationError",
+        f"{API}/API_DeleteAutoScalingGroup.html",
+    ),
+    Refusal(
+        "an instance that is not there",
+        "terminate_instance_in_auto_scaling_group",
+        {"InstanceId": "i-00000000000000000", "ShouldDecrementDesiredCapacity": False},
+        "ValidationError",
+        f"{API}/API_TerminateInstanceInAutoScalingGroup.html",
+    ),
+    Refusal(
+        "an instance less than the minimum",
+        "terminate_instance_in_auto_scaling_group",
+        lambda world: {"InstanceId": member(world), "ShouldDecrementDesiredCapacity": True},
+        "ValidationError",
+        f"{API}/API_TerminateInstanceInAutoScalingGroup.html",
+        "will violate group's min size constraint",
+    ),
+    Refusal(
+        "the activities of a group that is not there",
+        "describe_scaling_activities",
+        {"AutoScalingGroupName": "nobody"},
+        "ValidationError",
+        f"{API}/API_DescribeScalingActivities.html",
+    ),
+]
+
+REST = [
+    Refusal(
+        "a group that is not there",
+        "create_or_update_tags",
+        tag(ResourceId="nobody"),
+        "ValidationError",
+        f"{API}/API_CreateOrUpdateTags.html",
+    ),
+    Refusal(
+        "another resource type", "create_or_update_tags", tag(ResourceType="instance"), "ValidationError", f"{API}/API_Tag.html"
+    ),
+    Refusal(
+        "a tag of AWS's", "create_or_update_tags", tag(Key="aws:a"), "ValidationError", f"{GUIDE}/ec2-auto-scaling-tagging.html"
+    ),
+    Refusal(
+        "a filter that is not there",
+        "describe_tags",
+        {"Filters": [{"Name": "color", "Values": ["red"]}]},
+        "ValidationError",
+        f"{API}/API_Filter.html",
+    ),
+    Refusal(
+        "a transition that is not there",
+        "put_lifecycle_hook",
+        {"AutoScalingGroupName": "nodes", "LifecycleHookName": "h", "LifecycleTransition": "autoscaling:EC2_INSTANCE_DREAMING"},
+        "ValidationError",
+        f"{API}/API_PutLifecycleHook.html",
+    ),
+    Refusal(
+        "a result that is not there",
+        "put_lifecycle_hook",
+        {"AutoScalingGroupName": "nodes", "LifecycleHookName": "h", "LifecycleTransition": LAUNCHING, "DefaultResult": "RETRY"},
+        "ValidationError",
+        f"{API}/API_PutLifecycleHook.html",
+    ),
+    Refusal(
+        "a hook that is not there",
+        "delete_lifecycle_hook",
+        {"AutoScalingGroupName": "nodes", "LifecycleHookName": "nobody"},
+        "ValidationError",
+        f"{API}/API_DeleteLifecycleHook.html",
+    ),
+    Refusal(
+        "an action that nobody waits for",
+        "complete_lifecycle_action",
+        lambda world: {
+            "AutoScalingGroupName": "nodes",
+            "LifecycleHookName": "h",
+            "InstanceId": member(world),
+            "LifecycleActionResult": "CONTINUE",
+        },
+        "ValidationError",
+        f"{API}/API_CompleteLifecycleAction.html",
+        "No active Lifecycle Action found",
+    ),
+    Refusal(
+        "a refresh that is not going on",
+        "cancel_instance_refresh",
+        {"AutoScalingGroupName": "nodes"},
+        "ActiveInstanceRefreshNotFound",
+        f"{API}/API_CancelInstanceRefresh.html",
+    ),
+]
+
+
+def member(world: World) -> str:
+    """The one instance of the group `nodes`."""
+    groups = world.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
+    return str(groups[0]["Instances"][0]["InstanceId"])
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """One for all: what is refused leaves nothing behind."""
+    with mock_aws():
+        made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
+        made.template()
+        made.template("no-image", ImageId=None)
+        made.template("no-such-image", ImageId="ami-00000000000000000")
+        interfaces = [{"DeviceIndex": 0}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}]
+        made.template("no-efa", InstanceType="g5.xlarge", SecurityGroupIds=None, NetworkInterfaces=interfaces)
+        made.client("autoscaling").create_auto_scaling_group(
+            AutoScalingGroupName="nodes",
+            MinSize=1,
+            MaxSize=2,
+            VPCZoneIdentifier=",".join(made.subnets),
+            LaunchTemplate={"LaunchTemplateName": "nodes"},
+        )
+        yield made
+
+
+@pytest.mark.parametrize("refusal", [*GROUPS, *REST], ids=str)
+def test_auto_scaling_refuses_and_changes_nothing(world: World, refusal: Refusal) -> None:
+    client = world.client("autoscaling")
+    before = client.describe_auto_scaling_groups()["AutoScalingGroups"]
+    refusal.check(client, **({"world": world} if callable(refusal.params) else {}))
+    assert client.describe_auto_scaling_groups()["AutoScalingGroups"] == before
+    assert len(world.ec2.describe_instances()["Reservations"]) == 1
