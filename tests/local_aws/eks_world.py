@@ -1,5 +1,6 @@
 """What a cluster needs before it can be made: a VPC, roles, a key; and the calls that make clusters and node groups of them."""
 
+import base64
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ class World:
     """One VPC with a subnet in each of three zones, and the roles of cluster, nodes, pods and an admin."""
 
     client: Client
+    region: str = REGION
     vpc: str = ""
     subnets: list[str] = field(default_factory=list)
     cluster_role: str = ""
@@ -51,7 +53,7 @@ class World:
 
     def subnet(self, index: int, zone: str, vpc: str | None = None, cidr: str | None = None) -> str:
         made = self.ec2.create_subnet(
-            VpcId=vpc or self.vpc, CidrBlock=cidr or f"10.0.{index}.0/24", AvailabilityZone=f"{REGION}{zone}"
+            VpcId=vpc or self.vpc, CidrBlock=cidr or f"10.0.{index}.0/24", AvailabilityZone=f"{self.region}{zone}"
         )
         return str(made["Subnet"]["SubnetId"])
 
@@ -120,3 +122,29 @@ class World:
             return []
         answer = self.ec2.describe_instances(InstanceIds=ids)["Reservations"]
         return [instance for reservation in answer for instance in reservation["Instances"]]
+
+    def instance_ids(self) -> set[str]:
+        return {instance["InstanceId"] for instance in self.instances(self.describe_group())}
+
+    def auto_scaling_group(self) -> DOCUMENT:
+        """The one behind the node group `workers`."""
+        name = self.describe_group()["resources"]["autoScalingGroups"][0]["name"]
+        group: DOCUMENT = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
+        return group
+
+    def boot_text(self, instance_id: str) -> str:
+        answer = self.ec2.describe_instance_attribute(InstanceId=instance_id, Attribute="userData")
+        return base64.b64decode(answer["UserData"]["Value"]).decode()
+
+    def update_config(self, **change: Any) -> DOCUMENT:
+        """Change the node group `workers`; the update, done."""
+        return self._done(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
+
+    def update_version(self, **change: Any) -> DOCUMENT:
+        """Renew the nodes of the node group `workers`; the update, done."""
+        return self._done(self.eks.update_nodegroup_version(clusterName="demo", nodegroupName="workers", **change))
+
+    def _done(self, answer: DOCUMENT) -> DOCUMENT:
+        identifier = answer["update"]["id"]
+        update: DOCUMENT = self.eks.describe_update(name="demo", nodegroupName="workers", updateId=identifier)["update"]
+        return update

@@ -298,3 +298,17 @@ def test_a_server_makes_changes_and_deletes_a_cluster_too(server: LocalAws) -> N
     assert update(world, deletionProtection=True)["status"] == "Successful"
     with pytest.raises(ClientError, match="deletion protection"):
         world.eks.delete_cluster(name="demo")
+
+
+def test_a_zone_without_eks_is_refused_with_the_zones_that_have_it(aws: Client) -> None:
+    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+    world = World(lambda service: aws(service, "us-east-1"), region="us-east-1")
+    zones = world.ec2.describe_availability_zones()["AvailabilityZones"]
+    [without] = [zone["ZoneName"] for zone in zones if zone["ZoneId"] == "use1-az3"]
+    subnet = world.subnet(50, without[-1])
+    with pytest.raises(ClientError) as refused:
+        world.eks.create_cluster(**world.cluster_request(vpc={"subnetIds": [subnet, *world.subnets]}))
+    error = refused.value.response
+    assert error["Error"]["Code"] == "UnsupportedAvailabilityZoneException"
+    assert f"Cannot create cluster 'demo' because {without}" in error["Error"]["Message"]
+    assert without not in error["validZones"]

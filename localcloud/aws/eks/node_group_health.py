@@ -9,6 +9,7 @@ from typing import Any
 
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import launch_templates
 from localcloud.aws.eks import node_launch, nodes
 from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
@@ -88,7 +89,7 @@ def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
     if group.record["amiType"] != "CUSTOM":
         return True
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
-    return node_launch.joins_by_itself(template.default_version().data.get("UserData"))
+    return node_launch.joins_by_itself(launch_templates.plain(template.default_version().data).get("UserData"))
 
 
 def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | None:

@@ -1,0 +1,109 @@
+"""The world in which EKS refuses, and how a refusal is checked: one world for a whole file, since a refusal changes nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from moto import mock_aws
+
+from localcloud.aws.account import ACCOUNT
+from tests.local_aws.clients import NO_RETRIES, REGION
+from tests.local_aws.eks_world import World, trust
+
+POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
+    "InvalidParameterException",
+    "InvalidRequestException",
+    "ResourceInUseException",
+    "ResourceNotFoundException",
+)
+
+
+class Refusing(World):
+    """A world with an active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ec2 = self.ec2
+        self.foreign_vpc = self.other_vpc()
+        self.foreign_subnet = self.subnet(0, "b", self.foreign_vpc, "10.9.0.0/24")
+        self.same_zone = self.subnet(60, "a")
+        self.tiny = [self.subnet(0, zone, cidr=f"10.0.{70 + index}.0/28") for index, zone in enumerate("ab")]
+        for subnet in self.tiny:
+            ec2.create_network_interface(SubnetId=subnet, SecondaryPrivateIpAddressCount=7)
+        self.foreign_group = self.security_group(self.foreign_vpc, "foreign")
+        self.bare_role = self.role("bare", trust("lambda.amazonaws.com"))
+        self.cluster(version="1.34", deletionProtection=True, encryptionConfig=[self.encryption(self.key())])
+        self.cluster("legacy", accessConfig={"authenticationMode": "CONFIG_MAP"})
+        self.cluster("old", version="1.31")
+        self.user_template = self.template("plain", EbsOptimized=True)
+        self.node_group()
+        self.node_group("templated", launchTemplate=self.user_template)
+        self.node_group("kept", cluster="legacy")
+        of_addon = [{"serviceAccount": "aws-node", "roleArn": self.pod_role}]
+        self.eks.create_addon(clusterName="demo", addonName="vpc-cni", podIdentityAssociations=of_addon)
+        self.eks.create_access_entry(clusterName="demo", principalArn=self.admin_role)
+        self.eks.create_pod_identity_association(
+            clusterName="demo", namespace="jobs", serviceAccount="mpi", roleArn=self.pod_role
+        )
+        self._templates = 0
+
+    @staticmethod
+    def encryption(key: str) -> dict[str, Any]:
+        return {"resources": ["secrets"], "provider": {"keyArn": key}}
+
+    def new(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+        """A request for another cluster."""
+        return self.cluster_request(settings.pop("name", "new"), vpc, **settings)
+
+    def group(self, **settings: Any) -> dict[str, Any]:
+        """A request for another node group."""
+        return self.node_group_request(settings.pop("name", "new"), **settings)
+
+    def with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        """A request for another node group of a new launch template."""
+        self._templates += 1
+        return self.group(launchTemplate=self.template(f"template-{self._templates}", **data), **settings)
+
+    def image(self) -> str:
+        """A public image that is not EKS's."""
+        name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
+        return str(self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+
+    def next_version(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A new version of the launch template of the node group `templated`."""
+        template = self.user_template["id"]
+        made = self.ec2.create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)[
+            "LaunchTemplateVersion"
+        ]
+        return {"id": template, "version": str(made["VersionNumber"])}
+
+    def block(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        """A request for a node group in a capacity block."""
+        whole = {
+            "InstanceType": "p5.48xlarge",
+            "InstanceMarketOptions": {"MarketType": "capacity-block"},
+            "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}},
+        }
+        chosen = {key: value for key, value in {**whole, **data}.items() if value is not None}
+        return self.with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
+
+
+@contextmanager
+def refusing_world() -> Iterator[Refusing]:
+    with mock_aws():
+        yield Refusing(lambda service: boto3.client(service, REGION, config=NO_RETRIES))
+
+
+def no_role() -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/none"
+
+
+def api(page: str) -> str:
+    """A page of EKS's API reference: an action's or a type's."""
+    return f"https://docs.aws.amazon.com/eks/latest/APIReference/API_{page}.html"
+
+
+def guide(page: str) -> str:
+    return f"https://docs.aws.amazon.com/eks/latest/userguide/{page}.html"

@@ -1,0 +1,148 @@
+"""Who reaches a cluster, and as whom its pods reach AWS: access entries and Pod Identity associations; and everybody's tags."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws.account import ACCOUNT, USER_ARN
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.eks_world import World, trust
+
+POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+# --- access entries
+
+
+@pytest.mark.parametrize(
+    ("kind", "username", "groups"),
+    [
+        ("STANDARD", f"arn:aws:sts::{ACCOUNT}:assumed-role/admin/{{{{SessionName}}}}", []),
+        ("EC2_LINUX", "system:node:{{EC2PrivateDNSName}}", ["system:nodes"]),
+        ("FARGATE_LINUX", "system:node:{{EC2PrivateDNSName}}", ["system:node-proxier", "system:nodes"]),
+    ],
+)
+def test_an_entry_is_somebody_in_kubernetes(world: World, kind: str, username: str, groups: list[str]) -> None:
+    created = world.eks.create_access_entry(clusterName="demo", principalArn=world.admin_role, type=kind)["accessEntry"]
+    assert (created["type"], created["username"], created["kubernetesGroups"]) == (kind, username, groups)
+    prefix = f"arn:aws:eks:{REGION}:{ACCOUNT}:access-entry/demo/role/{ACCOUNT}/admin/"
+    assert created["accessEntryArn"].startswith(prefix)
+
+
+def test_a_user_is_known_by_arn_and_a_role_without_its_path(world: World) -> None:
+    user = world.client("iam").create_user(UserName="ada")["User"]["Arn"]
+    role = world.client("iam").create_role(
+        Path="/teams/mpi/", RoleName="ops", AssumeRolePolicyDocument=trust("ec2.amazonaws.com")
+    )
+    for arn, username in (
+        (user, user),
+        (role["Role"]["Arn"], f"arn:aws:sts::{ACCOUNT}:assumed-role/ops/{{{{SessionName}}}}"),
+    ):
+        entry = world.eks.create_access_entry(clusterName="demo", principalArn=arn)["accessEntry"]
+        assert entry["username"] == username
+
+
+def test_a_principal_of_another_account_is_taken_on_trust(world: World) -> None:
+    arn = "arn:aws:iam::999999999999:role/partner"
+    assert world.eks.create_access_entry(clusterName="demo", principalArn=arn)["accessEntry"]["principalArn"] == arn
+
+
+def test_an_entry_is_changed_listed_and_deleted(world: World) -> None:
+    named = {"clusterName": "demo", "principalArn": world.admin_role}
+    world.eks.create_access_entry(**named, kubernetesGroups=["viewers"], tags={"team": "mpi"})
+    world.eks.update_access_entry(**named, kubernetesGroups=["editors"], username="ops")
+    entry = world.eks.describe_access_entry(**named)["accessEntry"]
+    assert (entry["kubernetesGroups"], entry["username"], entry["tags"]) == (["editors"], "ops", {"team": "mpi"})
+    assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == sorted([USER_ARN, world.admin_role])
+    world.eks.delete_access_entry(**named)
+    assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [USER_ARN]
+
+
+def test_policies_are_associated_rescoped_and_disassociated(world: World) -> None:
+    named = {"clusterName": "demo", "principalArn": world.admin_role}
+    world.eks.create_access_entry(**named)
+    policy = POLICIES + "AmazonEKSEditPolicy"
+    world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "namespace", "namespaces": ["jobs"]})
+    world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "cluster"})
+    [found] = world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"]
+    assert (found["policyArn"], found["accessScope"]["type"]) == (policy, "cluster")
+    assert world.eks.list_access_entries(clusterName="demo", associatedPolicyArn=policy)["accessEntries"] == [world.admin_role]
+    world.eks.disassociate_access_policy(**named, policyArn=policy)
+    assert world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"] == []
+
+
+def test_access_policies_are_listed(world: World) -> None:
+    arns = {policy["arn"] for policy in world.eks.list_access_policies()["accessPolicies"]}
+    assert {POLICIES + name for name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy", "AmazonEKSViewPolicy")} <= arns
+
+
+def test_whoever_assumed_a_role_creates_a_cluster_as_that_role(aws: Client) -> None:
+    world = World(aws)
+    account = f'{{"Effect":"Allow","Principal":{{"AWS":"arn:aws:iam::{ACCOUNT}:root"}},"Action":"sts:AssumeRole"}}'
+    role = world.role("deployer", f'{{"Version":"2012-10-17","Statement":[{account}]}}')
+    key = aws("sts").assume_role(RoleArn=role, RoleSessionName="ada")["Credentials"]
+    session = aws(
+        "eks",
+        aws_access_key_id=key["AccessKeyId"],
+        aws_secret_access_key=key["SecretAccessKey"],
+        aws_session_token=key["SessionToken"],
+    )
+    session.create_cluster(**world.cluster_request())
+    assert world.eks.list_access_entries(clusterName="demo")["accessEntries"] == [role]
+
+
+# --- Pod Identity
+
+
+def test_an_association_is_made_found_changed_and_deleted(world: World) -> None:
+    other = world.role("other", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
+    made = world.eks.create_pod_identity_association(
+        clusterName="demo", namespace="jobs", serviceAccount="mpi", roleArn=world.pod_role, tags={"team": "mpi"}
+    )["association"]
+    assert made["associationId"].startswith("a-")
+    assert made["associationArn"].endswith(f":podidentityassociation/demo/{made['associationId']}")
+    found = world.eks.list_pod_identity_associations(clusterName="demo", namespace="jobs", serviceAccount="mpi")["associations"]
+    assert [item["associationId"] for item in found] == [made["associationId"]]
+    assert world.eks.list_pod_identity_associations(clusterName="demo", namespace="elsewhere")["associations"] == []
+    named = {"clusterName": "demo", "associationId": made["associationId"]}
+    world.eks.update_pod_identity_association(**named, roleArn=other, disableSessionTags=True)
+    after = world.eks.describe_pod_identity_association(**named)["association"]
+    assert (after["roleArn"], after["disableSessionTags"], after["tags"]) == (other, True, {"team": "mpi"})
+    world.eks.delete_pod_identity_association(**named)
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        world.eks.describe_pod_identity_association(**named)
+
+
+def test_a_target_role_gets_an_external_id(world: World) -> None:
+    target = "arn:aws:iam::999999999999:role/data"
+    named = {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role}
+    made = world.eks.create_pod_identity_association(**named, targetRoleArn=target)["association"]
+    assert (made["targetRoleArn"], bool(made["externalId"])) == (target, True)
+
+
+# --- tags
+
+
+def test_everything_of_a_cluster_can_be_tagged(world: World) -> None:
+    eks = world.eks
+    association = {"namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role}
+    arns = [
+        world.describe()["arn"],
+        world.node_group()["nodegroupArn"],
+        eks.create_addon(clusterName="demo", addonName="vpc-cni")["addon"]["addonArn"],
+        eks.create_access_entry(clusterName="demo", principalArn=world.admin_role)["accessEntry"]["accessEntryArn"],
+        eks.create_pod_identity_association(clusterName="demo", **association)["association"]["associationArn"],
+    ]
+    for arn in arns:
+        eks.tag_resource(resourceArn=arn, tags={"a": "1", "b": "2"})
+        eks.tag_resource(resourceArn=arn, tags={"b": "3"})
+        eks.untag_resource(resourceArn=arn, tagKeys=["a"])
+        assert eks.list_tags_for_resource(resourceArn=arn)["tags"] == {"b": "3"}
+    assert world.describe()["tags"] == {"b": "3"}
+    assert world.describe_group()["tags"] == {"b": "3"}

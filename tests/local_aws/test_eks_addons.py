@@ -1,0 +1,141 @@
+"""EKS add-ons: versions, settings, roles, and health that depends on nodes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from infra import versions as pinned
+from localcloud.aws.eks import addon_catalogue, versions
+from tests.local_aws.clients import Client
+from tests.local_aws.eks_world import World
+
+DEPLOYMENTS = ("coredns", "metrics-server", "aws-efs-csi-driver", "aws-ebs-csi-driver")
+DAEMON_SETS = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent")
+NAMES = DEPLOYMENTS + DAEMON_SETS
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+def addon(world: World, name: str, **settings: Any) -> dict[str, Any]:
+    """A new add-on, as it is once its time has passed."""
+    world.eks.create_addon(clusterName="demo", addonName=name, **settings)
+    return describe(world, name)
+
+
+def describe(world: World, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = world.eks.describe_addon(clusterName="demo", addonName=name)["addon"]
+    return found
+
+
+def update(world: World, name: str, **change: Any) -> dict[str, Any]:
+    started = world.eks.update_addon(clusterName="demo", addonName=name, **change)["update"]
+    done: dict[str, Any] = world.eks.describe_update(name="demo", addonName=name, updateId=started["id"])["update"]
+    return done
+
+
+@pytest.mark.parametrize("kubernetes", pinned.KUBERNETES_VERSIONS)
+def test_every_pinned_version_is_in_the_catalogue(kubernetes: str) -> None:
+    for name, version in pinned.addon_versions(kubernetes).items():
+        assert addon_catalogue.CATALOGUE[name].supports(version, kubernetes), f"{name} {version} for {kubernetes}"
+
+
+@pytest.mark.parametrize("kubernetes", list(versions.VERSIONS))
+@pytest.mark.parametrize("name", NAMES)
+def test_every_add_on_has_a_default_version_for_every_kubernetes(name: str, kubernetes: str) -> None:
+    offered = addon_catalogue.CATALOGUE[name]
+    assert offered.supports(offered.default(kubernetes), kubernetes)
+
+
+def test_versions_are_told_with_what_they_are_for(world: World) -> None:
+    [info] = world.eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.35")["addons"]
+    compatibilities = {item["addonVersion"]: item["compatibilities"] for item in info["addonVersions"]}
+    assert all([found["clusterVersion"] for found in each] == ["1.35"] for each in compatibilities.values())
+    default = [version for version, [found] in compatibilities.items() if found["defaultVersion"]]
+    assert default == ["v1.13.2-eksbuild.31"]
+    assert "v1.11.4-eksbuild.60" not in compatibilities
+
+
+def test_the_list_of_add_ons_can_be_filtered(world: World) -> None:
+    found = world.eks.describe_addon_versions(types=["storage"])["addons"]
+    assert {item["addonName"] for item in found} == {"aws-efs-csi-driver", "aws-ebs-csi-driver"}
+
+
+@pytest.mark.parametrize("name", DAEMON_SETS)
+def test_an_add_on_of_daemon_sets_is_active_without_nodes(world: World, name: str) -> None:
+    created = world.eks.create_addon(clusterName="demo", addonName=name)["addon"]
+    assert created["status"] == "CREATING"
+    assert describe(world, name)["status"] == "ACTIVE"
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_an_add_on_with_a_deployment_is_degraded_until_a_node_can_run_it(world: World, name: str) -> None:
+    before = addon(world, name)
+    assert (before["status"], [issue["code"] for issue in before["health"]["issues"]]) == (
+        "DEGRADED",
+        ["InsufficientNumberOfReplicas"],
+    )
+    world.node_group("tainted", taints=[{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}])
+    assert describe(world, name)["status"] == "DEGRADED"
+    world.node_group("system")
+    after = describe(world, name)
+    assert (after["status"], after["health"]["issues"]) == ("ACTIVE", [])
+
+
+def test_the_default_version_is_taken_where_none_is_named(world: World) -> None:
+    assert addon(world, "vpc-cni")["addonVersion"] == "v1.22.4-eksbuild.3"
+
+
+def test_settings_are_kept_and_an_update_replaces_them(world: World) -> None:
+    first = json.dumps(
+        {"enableNetworkPolicy": "true", "env": {"WARM_IP_TARGET": "4"}, "nodeAgent": {"enablePolicyEventLogs": "true"}}
+    )
+    created = addon(world, "vpc-cni", addonVersion="v1.21.1-eksbuild.7", configurationValues=first, tags={"team": "mpi"})
+    assert (created["configurationValues"], created["tags"]) == (first, {"team": "mpi"})
+    done = update(world, "vpc-cni", addonVersion="v1.22.4-eksbuild.3", configurationValues="{}", resolveConflicts="OVERWRITE")
+    assert (done["type"], done["status"]) == ("AddonUpdate", "Successful")
+    after = describe(world, "vpc-cni")
+    assert (after["addonVersion"], after["configurationValues"], after["status"]) == ("v1.22.4-eksbuild.3", "{}", "ACTIVE")
+
+
+def test_settings_may_be_yaml(world: World) -> None:
+    assert addon(world, "coredns", configurationValues="replicaCount: 3\n")["configurationValues"] == "replicaCount: 3\n"
+
+
+def test_a_role_for_the_service_account_is_an_association_that_comes_and_goes_with_the_add_on(world: World) -> None:
+    created = addon(world, "vpc-cni", podIdentityAssociations=[{"serviceAccount": "aws-node", "roleArn": world.pod_role}])
+    [arn] = created["podIdentityAssociations"]
+    [association] = world.eks.list_pod_identity_associations(clusterName="demo")["associations"]
+    assert association["associationArn"] == arn
+    assert (association["namespace"], association["serviceAccount"]) == ("kube-system", "aws-node")
+    assert association["ownerArn"] == created["addonArn"]
+    update(world, "vpc-cni", podIdentityAssociations=[])
+    assert world.eks.list_pod_identity_associations(clusterName="demo")["associations"] == []
+    update(world, "vpc-cni", podIdentityAssociations=[{"serviceAccount": "aws-node", "roleArn": world.pod_role}])
+    assert len(world.eks.list_pod_identity_associations(clusterName="demo")["associations"]) == 1
+    world.eks.delete_addon(clusterName="demo", addonName="vpc-cni")
+    assert world.eks.list_addons(clusterName="demo")["addons"] == []
+    assert world.eks.list_pod_identity_associations(clusterName="demo")["associations"] == []
+
+
+def test_a_cluster_upgrade_leaves_add_ons_alone_and_they_follow(world: World) -> None:
+    world.cluster("older", version="1.34")
+    world.eks.create_addon(clusterName="older", addonName="kube-proxy")
+    world.eks.update_cluster_version(name="older", version="1.35")
+    named = {"clusterName": "older", "addonName": "kube-proxy"}
+    assert world.eks.describe_addon(**named)["addon"]["addonVersion"] == "v1.34.6-eksbuild.29"
+    world.eks.update_addon(**named, addonVersion="v1.35.3-eksbuild.29")
+    assert world.eks.describe_addon(**named)["addon"]["addonVersion"] == "v1.35.3-eksbuild.29"
+
+
+def test_the_configuration_schema_is_json_and_names_the_service_account(world: World) -> None:
+    answer = world.eks.describe_addon_configuration(addonName="vpc-cni", addonVersion="v1.22.4-eksbuild.3")
+    assert json.loads(answer["configurationSchema"])["properties"]["enableNetworkPolicy"]["type"] == "string"
+    [role] = answer["podIdentityConfiguration"]
+    assert role["serviceAccount"] == "aws-node"
+    assert role["recommendedManagedPolicies"] == ["arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"]

@@ -1,0 +1,157 @@
+"""Node groups that fail, as AWS lets them fail: with a status and an issue that says why."""
+
+from typing import Any
+
+import pytest
+
+from localcloud.aws import faults
+from localcloud.aws.ec2 import capacity_reservations, instance_types
+from localcloud.aws.faults import Fault
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.eks_world import ZONES, World
+
+GPU = "g5.xlarge"
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]
+
+
+def test_capacity_that_ec2_does_not_have_fails_the_creation(world: World) -> None:
+    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have sufficient capacity."))
+    group = world.node_group()
+    assert group["status"] == "CREATE_FAILED"
+    [(code, message)] = issues(group)
+    assert code == "AsgInstanceLaunchFailures"
+    assert message == (
+        "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity. "
+        "Launching EC2 instance failed."
+    )
+    assert group["health"]["issues"][0]["resourceIds"] == [group["resources"]["autoScalingGroups"][0]["name"]]
+
+
+@pytest.mark.parametrize("code", ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity"])
+def test_a_refused_launch_fails_the_creation(world: World, code: str) -> None:
+    faults.add(Fault("ec2", "RunInstances", code, "No."))
+    assert [found for found, _ in issues(world.node_group())] == ["AsgInstanceLaunchFailures"]
+
+
+def test_a_full_subnet_fails_the_creation(world: World) -> None:
+    small = world.subnet(0, "a", cidr="10.0.200.0/28")
+    settings = {"subnets": [small], "scalingConfig": {"minSize": 0, "maxSize": 20, "desiredSize": 20}}
+    assert [code for code, _ in issues(world.node_group(**settings))] == ["InsufficientFreeAddresses"]
+
+
+def test_a_type_that_the_zone_does_not_offer_fails_the_creation(world: World) -> None:
+    offered = instance_types.offered_zones(REGION)
+    name, zone = next(
+        (name, zone) for name in ("p4d.24xlarge", "p5e.48xlarge") for zone in ZONES if f"{REGION}{zone}" not in offered[name]
+    )
+    subnet = world.subnet(9, zone)
+    group = world.node_group(subnets=[subnet], instanceTypes=[name], amiType="AL2023_x86_64_NVIDIA")
+    [(code, message)] = issues(group)
+    assert (group["status"], code) == ("CREATE_FAILED", "AsgInstanceLaunchFailures")
+    assert "is not supported in your requested Availability Zone" in message
+
+
+def test_a_reservation_that_is_too_small_fails_the_creation(world: World) -> None:
+    reservation = capacity_reservations.seed(GPU, f"{REGION}a", 1, match="targeted")
+    template = world.template(
+        CapacityReservationSpecification={"CapacityReservationTarget": {"CapacityReservationId": reservation}}
+    )
+    settings = {"instanceTypes": [GPU], "amiType": "AL2023_x86_64_NVIDIA", "launchTemplate": template}
+    group = world.node_group(**settings, scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 2})
+    [(code, message)] = issues(group)
+    assert (group["status"], code) == ("CREATE_FAILED", "AsgInstanceLaunchFailures")
+    assert "ReservationCapacityExceeded" in message
+
+
+def test_an_interface_layout_that_the_type_does_not_take_fails_the_creation(world: World) -> None:
+    groups = [world.describe()["resourcesVpcConfig"]["clusterSecurityGroupId"]]
+    template = world.template(
+        NetworkInterfaces=[{"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "efa", "Groups": groups}]
+    )
+    group = world.node_group(launchTemplate=template, instanceTypes=[GPU], amiType="AL2023_x86_64_NVIDIA")
+    assert group["status"] == "CREATE_FAILED"
+    assert [code for code, _ in issues(group)] == ["Ec2LaunchTemplateInvalidConfiguration"]
+
+
+def test_without_a_pod_network_nodes_do_not_become_ready(aws: Client) -> None:
+    world = World(aws)
+    world.cluster(bootstrapSelfManagedAddons=False)
+    group = world.node_group()
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [("NodeCreationFailure", "Unhealthy nodes in the kubernetes cluster")],
+    )
+    world.eks.create_addon(clusterName="demo", addonName="vpc-cni")
+    assert world.node_group("later")["status"] == "ACTIVE"
+
+
+def test_nodes_that_security_groups_keep_from_the_control_plane_do_not_join(world: World) -> None:
+    template = world.template(SecurityGroupIds=[world.security_group()])
+    group = world.node_group(launchTemplate=template)
+    assert (group["status"], issues(group)) == (
+        "CREATE_FAILED",
+        [("NodeCreationFailure", "Instances failed to join the kubernetes cluster")],
+    )
+
+
+def test_nodes_that_the_control_plane_lets_in_join_without_its_security_group(world: World) -> None:
+    own, cluster_group = world.security_group(), world.describe()["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "UserIdGroupPairs": [{"GroupId": own}]}
+    world.ec2.authorize_security_group_ingress(GroupId=cluster_group, IpPermissions=[https])
+    assert world.node_group(launchTemplate=world.template(SecurityGroupIds=[own]))["status"] == "ACTIVE"
+
+
+def test_an_own_image_that_is_told_no_cluster_does_not_join(world: World) -> None:
+    image = world.client("ssm").get_parameter(Name="/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64")[
+        "Parameter"
+    ]["Value"]
+    group = world.node_group(launchTemplate=world.template(ImageId=image))
+    assert [code for code, _ in issues(group)] == ["NodeCreationFailure"]
+
+
+def test_nodes_of_a_public_subnet_need_public_addresses(world: World) -> None:
+    gateway = world.ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    world.ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=world.vpc)
+    table = world.ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]
+    world.ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    world.ec2.associate_route_table(RouteTableId=table, SubnetId=world.subnets[0])
+    without = world.node_group("without")
+    assert (without["status"], [code for code, _ in issues(without)]) == ("CREATE_FAILED", ["Ec2SubnetInvalidConfiguration"])
+    world.ec2.modify_subnet_attribute(SubnetId=world.subnets[0], MapPublicIpOnLaunch={"Value": True})
+    assert world.node_group("with")["status"] == "ACTIVE"
+
+
+def test_a_failed_node_group_can_be_deleted_and_made_again(world: World) -> None:
+    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
+    assert world.node_group()["status"] == "CREATE_FAILED"
+    world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
+    assert world.node_group()["status"] == "ACTIVE"
+
+
+def test_a_scale_up_that_fails_makes_the_group_degraded_until_it_succeeds(world: World) -> None:
+    world.node_group()
+    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
+    assert world.update_config(scalingConfig={"desiredSize": 2})["status"] == "Successful"
+    group = world.describe_group()
+    assert (group["status"], [code for code, _ in issues(group)]) == ("DEGRADED", ["AsgInstanceLaunchFailures"])
+    name = group["resources"]["autoScalingGroups"][0]["name"]
+    world.autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=3)
+    assert (world.describe_group()["status"], len(world.instance_ids())) == ("ACTIVE", 3)
+
+
+def test_what_eks_made_and_somebody_deleted_is_missed(world: World) -> None:
+    group = world.node_group(scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 0})
+    uuid = group["nodegroupArn"].rsplit("/", 1)[-1]
+    world.ec2.delete_launch_template(LaunchTemplateName=f"eks-{uuid}")
+    group = world.describe_group()
+    assert (group["status"], [code for code, _ in issues(group)]) == ("DEGRADED", ["Ec2LaunchTemplateNotFound"])

@@ -1,0 +1,293 @@
+"""What EKS refuses of new clusters."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.aws.account import ACCOUNT
+from tests.local_aws.eks_refusing import (
+    IN_USE,
+    PARAMETER,
+    Refusing,
+    api,
+    guide,
+    refusing_world,
+)
+from tests.local_aws.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Refusing]:
+    with refusing_world() as world:
+        yield world
+
+
+REFUSALS = [
+    Refusal("a name with a slash", "create_cluster", lambda world: world.new(name="a/b"), PARAMETER, api("CreateCluster"), ""),
+    Refusal(
+        "a name over 100 characters",
+        "create_cluster",
+        lambda world: world.new(name="a" * 101),
+        PARAMETER,
+        api("CreateCluster"),
+        "",
+    ),
+    Refusal(
+        "a name that exists",
+        "create_cluster",
+        lambda world: world.new(name="demo"),
+        IN_USE,
+        api("CreateCluster"),
+        "already exists with name: demo",
+    ),
+    Refusal(
+        "a version that is not offered",
+        "create_cluster",
+        lambda world: world.new(version="1.99"),
+        PARAMETER,
+        guide("kubernetes-versions"),
+        "unsupported",
+    ),
+    Refusal(
+        "a version past its support",
+        "create_cluster",
+        lambda world: world.new(version="1.30"),
+        PARAMETER,
+        guide("kubernetes-versions"),
+        "unsupported",
+    ),
+    Refusal(
+        "a patch version",
+        "create_cluster",
+        lambda world: world.new(version="1.35.6"),
+        PARAMETER,
+        guide("kubernetes-versions"),
+        "unsupported",
+    ),
+    Refusal(
+        "a role that does not exist",
+        "create_cluster",
+        lambda world: world.new(roleArn=f"arn:aws:iam::{ACCOUNT}:role/none"),
+        PARAMETER,
+        guide("cluster-iam-role"),
+        "could not be assumed because it does not exist or the trusted entity is not correct",
+    ),
+    Refusal(
+        "a role that does not trust EKS",
+        "create_cluster",
+        lambda world: world.new(roleArn=world.node_role),
+        PARAMETER,
+        guide("cluster-iam-role"),
+        "trusted",
+    ),
+    Refusal(
+        "a subnet that does not exist",
+        "create_cluster",
+        lambda world: world.new({"subnetIds": [*world.subnets, "subnet-0"]}),
+        PARAMETER,
+        guide("network-reqs"),
+        "subnet-0",
+    ),
+    Refusal(
+        "subnets of one zone only",
+        "create_cluster",
+        lambda world: world.new({"subnetIds": [world.subnets[0], world.same_zone]}),
+        PARAMETER,
+        guide("network-reqs"),
+        "Subnets specified must be in at least two different AZs",
+    ),
+    Refusal(
+        "subnets of two VPCs",
+        "create_cluster",
+        lambda world: world.new({"subnetIds": [world.subnets[0], world.foreign_subnet]}),
+        PARAMETER,
+        guide("network-reqs"),
+        "same VPC",
+    ),
+    Refusal(
+        "the same subnet twice",
+        "create_cluster",
+        lambda world: world.new({"subnetIds": world.subnets[:1] * 2}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "",
+    ),
+    Refusal(
+        "subnets without free addresses",
+        "create_cluster",
+        lambda world: world.new({"subnetIds": world.tiny}),
+        PARAMETER,
+        guide("network-reqs"),
+        "Atleast one subnet in each AZ should have 5 free IPs",
+    ),
+    Refusal(
+        "a security group that does not exist",
+        "create_cluster",
+        lambda world: world.new({"securityGroupIds": ["sg-0"]}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "sg-0",
+    ),
+    Refusal(
+        "a security group of another VPC",
+        "create_cluster",
+        lambda world: world.new({"securityGroupIds": [world.foreign_group]}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "are not in the same VPC as the subnets",
+    ),
+    Refusal(
+        "no endpoint at all",
+        "create_cluster",
+        lambda world: world.new({"endpointPublicAccess": False, "endpointPrivateAccess": False}),
+        PARAMETER,
+        guide("cluster-endpoint"),
+        "Private and public endpoint access cannot be false",
+    ),
+    Refusal(
+        "a public CIDR that is none",
+        "create_cluster",
+        lambda world: world.new({"publicAccessCidrs": ["300.0.0.0/8"]}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "300.0.0.0/8",
+    ),
+    Refusal(
+        "a public CIDR with host bits",
+        "create_cluster",
+        lambda world: world.new({"publicAccessCidrs": ["203.0.113.7/24"]}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "203.0.113.7/24",
+    ),
+    Refusal(
+        "a private range as public CIDR",
+        "create_cluster",
+        lambda world: world.new({"publicAccessCidrs": ["192.168.0.0/16"]}),
+        PARAMETER,
+        guide("cluster-endpoint"),
+        "The following CIDRs are not allowed in publicAccessCidrs: [192.168.0.0/16]",
+    ),
+    Refusal(
+        "more than 40 public CIDRs",
+        "create_cluster",
+        lambda world: world.new({"publicAccessCidrs": [f"203.0.{index}.0/24" for index in range(41)]}),
+        PARAMETER,
+        guide("service-quotas"),
+        "40",
+    ),
+    Refusal(
+        "service addresses within the VPC's",
+        "create_cluster",
+        lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "10.0.128.0/20"}),
+        PARAMETER,
+        api("KubernetesNetworkConfigRequest"),
+        "overlaps",
+    ),
+    Refusal(
+        "public service addresses",
+        "create_cluster",
+        lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "8.8.0.0/16"}),
+        PARAMETER,
+        api("KubernetesNetworkConfigRequest"),
+        "must be within",
+    ),
+    Refusal(
+        "too few service addresses",
+        "create_cluster",
+        lambda world: world.new(kubernetesNetworkConfig={"serviceIpv4Cidr": "172.16.0.0/25"}),
+        PARAMETER,
+        api("KubernetesNetworkConfigRequest"),
+        "between /24 and /12",
+    ),
+    Refusal(
+        "a log type that EKS does not have",
+        "create_cluster",
+        lambda world: world.new(logging={"clusterLogging": [{"types": ["kubelet"], "enabled": True}]}),
+        PARAMETER,
+        api("LogSetup"),
+        "kubelet",
+    ),
+    Refusal(
+        "the config map without an admin",
+        "create_cluster",
+        lambda world: world.new(
+            accessConfig={"authenticationMode": "CONFIG_MAP", "bootstrapClusterCreatorAdminPermissions": False}
+        ),
+        PARAMETER,
+        api("CreateAccessConfigRequest"),
+        "bootstrapClusterCreatorAdminPermissions must be true",
+    ),
+    Refusal(
+        "an unknown authentication mode",
+        "create_cluster",
+        lambda world: world.new(accessConfig={"authenticationMode": "IAM"}),
+        PARAMETER,
+        api("CreateAccessConfigRequest"),
+        "IAM",
+    ),
+    Refusal(
+        "standard support for a version in extended support",
+        "create_cluster",
+        lambda world: world.new(version="1.33", upgradePolicy={"supportType": "STANDARD"}),
+        PARAMETER,
+        guide("view-upgrade-policy"),
+        "extended support",
+    ),
+    Refusal(
+        "a key that does not exist",
+        "create_cluster",
+        lambda world: world.new(encryptionConfig=[world.encryption("arn:aws:kms:us-west-2:1:key/0")]),
+        PARAMETER,
+        api("Provider"),
+        "KMS key",
+    ),
+    Refusal(
+        "an asymmetric key",
+        "create_cluster",
+        lambda world: world.new(encryptionConfig=[world.encryption(world.key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY"))]),
+        PARAMETER,
+        api("Provider"),
+        "symmetric",
+    ),
+    Refusal(
+        "encryption of something else than secrets",
+        "create_cluster",
+        lambda world: world.new(encryptionConfig=[{"resources": ["pods"], "provider": {"keyArn": world.key()}}]),
+        PARAMETER,
+        api("EncryptionConfig"),
+        "secrets",
+    ),
+    Refusal(
+        "a reserved tag",
+        "create_cluster",
+        lambda world: world.new(tags={"aws:owner": "me"}),
+        PARAMETER,
+        guide("eks-using-tags"),
+        "aws:",
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_of_new_clusters_eks_refuses(world: Refusing, refusal: Refusal) -> None:
+    before = world.eks.list_clusters()["clusters"]
+    refusal.check(world.eks, world=world)
+    assert world.eks.list_clusters()["clusters"] == before
+    groups = world.ec2.describe_security_groups(Filters=[{"Name": "tag:aws:eks:cluster-name", "Values": ["new"]}])
+    assert groups["SecurityGroups"] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"computeConfig": {"enabled": True}},
+        {"remoteNetworkConfig": {"remoteNodeNetworks": [{"cidrs": ["10.80.0.0/16"]}]}},
+        {"kubernetesNetworkConfig": {"ipFamily": "ipv6"}},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_what_the_local_eks_does_not_have_is_refused_and_not_ignored(world: Refusing, settings: dict[str, Any]) -> None:
+    request = world.new(**settings)
+    Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/local-cloud.md").check(world.eks)

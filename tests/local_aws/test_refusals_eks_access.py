@@ -1,0 +1,320 @@
+"""What EKS refuses of access entries and Pod Identity associations."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.aws.account import ACCOUNT
+from tests.local_aws.eks_refusing import (
+    IN_USE,
+    NOT_FOUND,
+    PARAMETER,
+    POLICY,
+    REQUEST,
+    Refusing,
+    api,
+    guide,
+    refusing_world,
+)
+from tests.local_aws.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Refusing]:
+    with refusing_world() as world:
+        yield world
+
+
+REFUSALS = [
+    Refusal(
+        "an entry that exists",
+        "create_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.admin_role},
+        IN_USE,
+        api("CreateAccessEntry"),
+        "The specified access entry resource is already in use on this cluster.",
+    ),
+    Refusal(
+        "a role that does not exist",
+        "create_access_entry",
+        {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "invalid principal",
+    ),
+    Refusal(
+        "a user that does not exist",
+        "create_access_entry",
+        {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:user/none"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "invalid principal",
+    ),
+    Refusal(
+        "the account's root",
+        "create_access_entry",
+        {"clusterName": "demo", "principalArn": f"arn:aws:iam::{ACCOUNT}:root"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "format is not valid",
+    ),
+    Refusal(
+        "a session in place of its role",
+        "create_access_entry",
+        {"clusterName": "demo", "principalArn": f"arn:aws:sts::{ACCOUNT}:assumed-role/admin/ada"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "The principalArn parameter format is not valid",
+    ),
+    Refusal(
+        "a service-linked role",
+        "create_access_entry",
+        {
+            "clusterName": "demo",
+            "principalArn": f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
+        },
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role",
+    ),
+    Refusal(
+        "a type of nobody",
+        "create_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_MAC"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "EC2_MAC",
+    ),
+    Refusal(
+        "a name for nodes",
+        "create_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "type": "EC2_LINUX", "username": "me"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "cannot have a username",
+    ),
+    Refusal(
+        "Kubernetes' own group",
+        "create_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "kubernetesGroups": ["system:masters"]},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "The kubernetes group name system:masters is invalid, it cannot start with system:",
+    ),
+    Refusal(
+        "a reserved user name",
+        "create_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role, "username": "eks:me"},
+        PARAMETER,
+        api("CreateAccessEntry"),
+        "cannot start with eks:",
+    ),
+    Refusal(
+        "a cluster without access entries",
+        "create_access_entry",
+        lambda world: {"clusterName": "legacy", "principalArn": world.admin_role},
+        REQUEST,
+        api("CreateAccessEntry"),
+        "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
+    ),
+    Refusal(
+        "an entry that does not exist",
+        "describe_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
+        NOT_FOUND,
+        api("DescribeAccessEntry"),
+        "list-access-entries",
+    ),
+    Refusal(
+        "an entry that does not exist",
+        "delete_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.bare_role},
+        NOT_FOUND,
+        api("DeleteAccessEntry"),
+        "list-access-entries",
+    ),
+    Refusal(
+        "a reserved group",
+        "update_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.admin_role, "kubernetesGroups": ["aws:a"]},
+        PARAMETER,
+        api("UpdateAccessEntry"),
+        "cannot start with aws:",
+    ),
+    Refusal(
+        "an entry for nodes",
+        "update_access_entry",
+        lambda world: {"clusterName": "demo", "principalArn": world.node_role, "username": "me"},
+        REQUEST,
+        api("UpdateAccessEntry"),
+        "EC2_LINUX",
+    ),
+    Refusal(
+        "a policy of IAM",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.admin_role,
+            "policyArn": "arn:aws:iam::aws:policy/AdministratorAccess",
+            "accessScope": {"type": "cluster"},
+        },
+        PARAMETER,
+        api("AssociateAccessPolicy"),
+        "AdministratorAccess",
+    ),
+    Refusal(
+        "an entry for nodes",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.node_role,
+            "policyArn": POLICY,
+            "accessScope": {"type": "cluster"},
+        },
+        REQUEST,
+        api("AssociateAccessPolicy"),
+        "EC2_LINUX",
+    ),
+    Refusal(
+        "an entry that does not exist",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.bare_role,
+            "policyArn": POLICY,
+            "accessScope": {"type": "cluster"},
+        },
+        NOT_FOUND,
+        api("AssociateAccessPolicy"),
+        "list-access-entries",
+    ),
+    Refusal(
+        "namespaces without names",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.admin_role,
+            "policyArn": POLICY,
+            "accessScope": {"type": "namespace"},
+        },
+        PARAMETER,
+        api("AssociateAccessPolicy"),
+        "at least one namespace",
+    ),
+    Refusal(
+        "a whole cluster with names",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.admin_role,
+            "policyArn": POLICY,
+            "accessScope": {"type": "cluster", "namespaces": ["a"]},
+        },
+        PARAMETER,
+        api("AssociateAccessPolicy"),
+        "cannot have namespaces",
+    ),
+    Refusal(
+        "a scope of nobody",
+        "associate_access_policy",
+        lambda world: {
+            "clusterName": "demo",
+            "principalArn": world.admin_role,
+            "policyArn": POLICY,
+            "accessScope": {"type": "pod"},
+        },
+        PARAMETER,
+        api("AssociateAccessPolicy"),
+        "pod",
+    ),
+    Refusal(
+        "a policy that is not associated",
+        "disassociate_access_policy",
+        lambda world: {"clusterName": "demo", "principalArn": world.admin_role, "policyArn": POLICY},
+        NOT_FOUND,
+        api("DisassociateAccessPolicy"),
+        POLICY,
+    ),
+    Refusal(
+        "the same service account",
+        "create_pod_identity_association",
+        lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role},
+        IN_USE,
+        api("CreatePodIdentityAssociation"),
+        "Association already exists: a-",
+    ),
+    Refusal(
+        "a role that does not exist",
+        "create_pod_identity_association",
+        {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:role/none"},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "Role provided in the request does not exist.",
+    ),
+    Refusal(
+        "a role that pods cannot have",
+        "create_pod_identity_association",
+        lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": world.node_role},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "Trust policy of the role provided is invalid",
+    ),
+    Refusal(
+        "a role of another account",
+        "create_pod_identity_association",
+        {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": "arn:aws:iam::999999999999:role/a"},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "targetRoleArn",
+    ),
+    Refusal(
+        "a user",
+        "create_pod_identity_association",
+        {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "new", "roleArn": f"arn:aws:iam::{ACCOUNT}:user/a"},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "not valid",
+    ),
+    Refusal(
+        "a namespace that is none",
+        "create_pod_identity_association",
+        lambda world: {"clusterName": "demo", "namespace": "Jobs", "serviceAccount": "mpi", "roleArn": world.pod_role},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "Jobs",
+    ),
+    Refusal(
+        "a service account that is none",
+        "create_pod_identity_association",
+        lambda world: {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "a_b", "roleArn": world.pod_role},
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "a_b",
+    ),
+    Refusal(
+        "a policy with session tags",
+        "create_pod_identity_association",
+        lambda world: {
+            "clusterName": "demo",
+            "namespace": "jobs",
+            "serviceAccount": "new",
+            "roleArn": world.pod_role,
+            "policy": "{}",
+        },
+        PARAMETER,
+        api("CreatePodIdentityAssociation"),
+        "disableSessionTags",
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_of_access_eks_refuses(world: Refusing, refusal: Refusal) -> None:
+    refusal.check(world.eks, world=world)
+
+
+@pytest.mark.parametrize("operation", ["update_pod_identity_association", "delete_pod_identity_association"])
+def test_an_association_of_an_add_on_is_changed_through_the_add_on(world: Refusing, operation: str) -> None:
+    found = world.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
+    request = {"clusterName": "demo", "associationId": found[0]["associationId"]}
+    Refusal("an add-on's association", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(world.eks)

@@ -1,0 +1,215 @@
+"""What EKS refuses of add-ons, and of tags."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.aws.account import ACCOUNT
+from tests.local_aws.clients import REGION
+from tests.local_aws.eks_refusing import (
+    IN_USE,
+    NOT_FOUND,
+    PARAMETER,
+    Refusing,
+    api,
+    refusing_world,
+)
+from tests.local_aws.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Refusing]:
+    with refusing_world() as world:
+        yield world
+
+
+REFUSALS = [
+    Refusal(
+        "an add-on that exists",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "vpc-cni"},
+        IN_USE,
+        api("CreateAddon"),
+        "Addon already exists.",
+    ),
+    Refusal(
+        "an add-on of nobody",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "istio"},
+        PARAMETER,
+        api("CreateAddon"),
+        "is not supported",
+    ),
+    Refusal(
+        "a version of nobody",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v9.9.9-eksbuild.1"},
+        PARAMETER,
+        api("CreateAddon"),
+        "Addon version specified is not supported",
+    ),
+    Refusal(
+        "another Kubernetes' version",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "addonVersion": "v1.14.3-eksbuild.23"},
+        PARAMETER,
+        api("CreateAddon"),
+        "Addon version specified is not supported",
+    ),
+    Refusal(
+        "settings that are no JSON",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "configurationValues": "{"},
+        PARAMETER,
+        api("CreateAddon"),
+        "not valid JSON",
+    ),
+    Refusal(
+        "a setting that the add-on does not have",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicas": 2}'},
+        PARAMETER,
+        api("CreateAddon"),
+        "[$.replicas: is not defined in the schema and the schema does not allow additional properties]",
+    ),
+    Refusal(
+        "a setting of another type",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "configurationValues": '{"replicaCount": "2"}'},
+        PARAMETER,
+        api("CreateAddon"),
+        "$.replicaCount: string found, integer expected",
+    ),
+    Refusal(
+        "network policy as a boolean",
+        "update_addon",
+        {"clusterName": "demo", "addonName": "vpc-cni", "configurationValues": '{"enableNetworkPolicy": true}'},
+        PARAMETER,
+        api("UpdateAddon"),
+        "$.enableNetworkPolicy: boolean found, string expected",
+    ),
+    Refusal(
+        "a way to resolve conflicts of nobody",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "resolveConflicts": "FORCE"},
+        PARAMETER,
+        api("CreateAddon"),
+        "FORCE",
+    ),
+    Refusal(
+        "a role that is none",
+        "create_addon",
+        {"clusterName": "demo", "addonName": "coredns", "serviceAccountRoleArn": "role"},
+        PARAMETER,
+        api("CreateAddon"),
+        "role",
+    ),
+    Refusal(
+        "a service account that the add-on does not have",
+        "create_addon",
+        lambda world: {
+            "clusterName": "demo",
+            "addonName": "coredns",
+            "podIdentityAssociations": [{"serviceAccount": "aws-node", "roleArn": world.pod_role}],
+        },
+        PARAMETER,
+        api("CreateAddon"),
+        "aws-node",
+    ),
+    Refusal(
+        "a role that pods cannot have",
+        "create_addon",
+        lambda world: {
+            "clusterName": "demo",
+            "addonName": "aws-efs-csi-driver",
+            "podIdentityAssociations": [{"serviceAccount": "efs-csi-controller-sa", "roleArn": world.node_role}],
+        },
+        PARAMETER,
+        api("CreateAddon"),
+        "Trust policy of the role provided is invalid",
+    ),
+    Refusal(
+        "an add-on that is not there",
+        "update_addon",
+        {"clusterName": "demo", "addonName": "coredns"},
+        NOT_FOUND,
+        api("UpdateAddon"),
+        "No addon: coredns found in cluster: demo",
+    ),
+    Refusal(
+        "a version of nobody",
+        "update_addon",
+        {"clusterName": "demo", "addonName": "vpc-cni", "addonVersion": "v1"},
+        PARAMETER,
+        api("UpdateAddon"),
+        "Addon version specified",
+    ),
+    Refusal(
+        "an add-on that is not there",
+        "describe_addon",
+        {"clusterName": "demo", "addonName": "coredns"},
+        NOT_FOUND,
+        api("DescribeAddon"),
+        "No addon: coredns found in cluster: demo",
+    ),
+    Refusal(
+        "an add-on that is not there",
+        "delete_addon",
+        {"clusterName": "demo", "addonName": "coredns"},
+        NOT_FOUND,
+        api("DeleteAddon"),
+        "No addon: coredns found in cluster: demo",
+    ),
+    Refusal(
+        "an add-on of nobody", "describe_addon_versions", {"addonName": "istio"}, PARAMETER, api("DescribeAddonVersions"), "istio"
+    ),
+    Refusal(
+        "a Kubernetes of nobody",
+        "describe_addon_versions",
+        {"kubernetesVersion": "9.9"},
+        PARAMETER,
+        api("DescribeAddonVersions"),
+        "unsupported",
+    ),
+    Refusal(
+        "a version of nobody",
+        "describe_addon_configuration",
+        {"addonName": "coredns", "addonVersion": "v9"},
+        PARAMETER,
+        api("DescribeAddonConfiguration"),
+        "not supported",
+    ),
+    Refusal(
+        "something that does not exist",
+        "tag_resource",
+        {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/none", "tags": {"a": "b"}},
+        "NotFoundException",
+        api("TagResource"),
+    ),
+    Refusal(
+        "something that is no ARN",
+        "tag_resource",
+        {"resourceArn": "demo", "tags": {"a": "b"}},
+        "BadRequestException",
+        api("TagResource"),
+    ),
+    Refusal(
+        "a reserved tag",
+        "tag_resource",
+        {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/demo", "tags": {"aws:a": "b"}},
+        "BadRequestException",
+        api("TagResource"),
+    ),
+    Refusal(
+        "more than 50 tags",
+        "tag_resource",
+        {"resourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/demo", "tags": {f"k{index}": "" for index in range(51)}},
+        "BadRequestException",
+        api("TagResource"),
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_of_add_ons_eks_refuses(world: Refusing, refusal: Refusal) -> None:
+    refusal.check(world.eks, world=world)
