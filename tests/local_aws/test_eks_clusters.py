@@ -274,6 +274,45 @@ def test_versions_can_be_asked_for(world: World, asked: dict[str, Any], expected
     assert [item["clusterVersion"] for item in world.eks.describe_cluster_versions(**asked)["clusterVersions"]] == expected
 
 
+# --- time
+
+
+class Clock:
+    """Minutes pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.seconds += 60 * minutes
+
+
+def test_at_aws_s_pace_a_control_plane_takes_nine_minutes_and_nodes_two_and_a_half(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(durations, "now", clock)
+    durations.set_factor(1)
+    world.eks.create_cluster(**world.cluster_request())
+    clock.pass_minutes(8.9)
+    assert world.describe()["status"] == "CREATING"
+    with pytest.raises(ClientError, match="is not in ACTIVE status"):
+        world.eks.create_addon(clusterName="demo", addonName="vpc-cni")
+    clock.pass_minutes(0.2)
+    assert world.describe()["status"] == "ACTIVE"
+    world.eks.create_nodegroup(**world.node_group_request())
+    world.eks.create_addon(clusterName="demo", addonName="coredns")
+    clock.pass_minutes(1)
+    assert world.eks.describe_addon(clusterName="demo", addonName="coredns")["addon"]["status"] == "DEGRADED"
+    assert world.describe_group()["status"] == "CREATING"
+    clock.pass_minutes(2)
+    assert world.describe_group()["status"] == "ACTIVE"
+    assert world.eks.describe_addon(clusterName="demo", addonName="coredns")["addon"]["status"] == "ACTIVE"
+
+
 # --- tags, lists, the server
 
 

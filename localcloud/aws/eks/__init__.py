@@ -13,6 +13,7 @@ def install() -> None:
         clusters,
         node_group_updates,
         node_groups,
+        not_emulated,
         pod_identity,
         tags,
         updates,

@@ -176,7 +176,7 @@ def delete_cluster(call: Call) -> Record:
             f"Cluster {cluster.name} cannot be deleted: deletion protection is enabled", clusterName=cluster.name
         )
     if cluster.status == "CREATING":
-        raise in_use(f"Cannot delete cluster {cluster.name} while it is being created", clusterName=cluster.name)
+        raise in_use(f"Cannot delete because cluster {cluster.name} has its creation in progress", clusterName=cluster.name)
     refuse_while_updating(f"cluster {cluster.name}", cluster.updates, "delete")
     ec2, known = call.backend_of("ec2"), clusters(call)
 

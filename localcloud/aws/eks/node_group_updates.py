@@ -103,7 +103,9 @@ def update_nodegroup_version(call: Call) -> Record:
     after = _new_versions(params, cluster, group, template)
     if template.id is not None:
         after["launchTemplate"] = template.record
-    own_template = ec2.launch_templates[group.template_id]
+    own_template = ec2.launch_templates.get(group.template_id)
+    if own_template is None:
+        raise invalid_request(f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group.")
     before = own_template.default_version_number
     if any(record.get(name) != value for name, value in after.items()):
         data = node_launch.template_data(cluster, {**record, **after}, template, _types(group, template), str(group.profile))
@@ -122,7 +124,8 @@ def update_nodegroup_version(call: Call) -> Record:
             group.template, group.types = template, _types(group, template)
         else:
             own_template.default_version_number = before
-            node_scaling.use_new_template(cluster, group)
+            if group.template_id in ec2.launch_templates:
+                node_scaling.use_new_template(cluster, group)
             text = (
                 f"Couldn't proceed with upgrade process as new nodes are not joining node group {group.name}: {refused.message}"
             )

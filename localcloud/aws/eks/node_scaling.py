@@ -55,7 +55,7 @@ def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
 
 
 def use_new_template(cluster: Cluster, group: NodeGroup) -> None:
-    """New instances get the newest version of EKS's template; those that run stay as they are."""
+    """New instances get the default version of EKS's template; those that run stay as they are."""
     for found in nodes.auto_scaling_groups(cluster, group):
         group_calls.update(found, _launch_source(cluster, group))
 
