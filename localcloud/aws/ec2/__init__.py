@@ -21,6 +21,7 @@ _PARTS = (
     "nat_gateways",
     "placement_groups",
     "route_tables",
+    "security_group_rules",
     "security_groups",
     "subnets",
     "tagging",

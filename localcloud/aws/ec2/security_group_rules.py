@@ -1,0 +1,166 @@
+"""Rules of security groups: what they may say, and changed in place.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moto.ec2.models.security_groups import SecurityGroupRule
+
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+SOURCES = ("CidrIpv4", "CidrIpv6", "PrefixListId", "ReferencedGroupId")
+WITH_PORTS = ("tcp", "udp", "6", "17")
+PROTOCOLS = (*WITH_PORTS, "icmp", "icmpv6", "-1", "all", "1", "58")
+_DESCRIPTION = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+
+
+def install() -> None:
+    rule: Any = SecurityGroupRule
+    rule.__eq__ = _same
+
+
+def _same(rule: Any, other: Any) -> bool:
+    """Two rules that EC2 takes for duplicates: their descriptions do not count, as they do in moto."""
+    return isinstance(other, SecurityGroupRule) and _essence(rule) == _essence(other)
+
+
+def _essence(rule: Any) -> tuple[Any, ...]:
+    ports = (rule.from_port, rule.to_port) if rule.ip_protocol != "-1" else ()
+    addresses = rule.ip_range.get("CidrIp"), rule.ip_range.get("CidrIpv6")
+    return (rule.is_egress, rule.ip_protocol, *ports, *addresses, rule.source_group.get("GroupId"), rule.prefix_list_id)
+
+
+@operation("ec2", "AuthorizeSecurityGroupIngress")
+def authorize_security_group_ingress(call: Call) -> dict[str, Any]:
+    return _authorize(call)
+
+
+@operation("ec2", "AuthorizeSecurityGroupEgress")
+def authorize_security_group_egress(call: Call) -> dict[str, Any]:
+    return _authorize(call)
+
+
+def _authorize(call: Call) -> dict[str, Any]:
+    for permission in call.params.get("IpPermissions") or [call.params]:
+        _check_protocol(permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort"))
+        for description in _descriptions(permission):
+            check_description(description)
+    tagging.asked_for(call.params.get("TagSpecifications"), "security-group-rule")
+    end_dry_run(call)
+    return call.moto()
+
+
+def _descriptions(permission: Mapping[str, Any]) -> Iterator[str]:
+    for member in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
+        for source in permission.get(member, ()):
+            if "Description" in source:
+                yield source["Description"]
+
+
+def check_description(text: str) -> None:
+    if not _DESCRIPTION.fullmatch(text):
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Invalid rule description '{text}'. Valid descriptions are strings less than 256 characters from the following set: "
+            "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*",
+        )
+
+
+def _check_protocol(protocol: str | None, low: int | None, high: int | None) -> None:
+    if protocol is None:
+        raise AwsError(
+            "InvalidParameterValue",
+            "Invalid value 'null' for protocol. VPC security group rules must specify protocols explicitly.",
+        )
+    name = str(protocol).lower()
+    if name not in PROTOCOLS and not (name.isdigit() and int(name) <= 255):
+        raise AwsError("InvalidParameterValue", f"Invalid value '{protocol}' for IP protocol. Unknown protocol.")
+    if name not in WITH_PORTS:
+        return
+    if low is None or high is None:
+        raise AwsError("InvalidParameterValue", "Invalid value for portRange. Must specify both from and to ports with TCP/UDP.")
+    if not 0 <= low <= high <= 65535:
+        raise AwsError(
+            "InvalidParameterValue", f"Invalid value '{low}-{high}' for portRange: from 0 to 65535, the lower port first."
+        )
+
+
+@operation("ec2", "ModifySecurityGroupRules")
+def modify_security_group_rules(call: Call) -> dict[str, Any]:
+    backend, group = call.backend, call.backend.get_security_group_from_id(call.params["GroupId"])
+    if group is None:
+        raise AwsError("InvalidGroup.NotFound", f"The security group '{call.params['GroupId']}' does not exist")
+    changes = []
+    for item in call.params.get("SecurityGroupRules", ()):
+        rule, wanted = group.get_rule(item["SecurityGroupRuleId"]), item["SecurityGroupRule"]
+        if rule is None:
+            raise AwsError(
+                "InvalidSecurityGroupRuleId.NotFound",
+                f"The security group rule ID '{item['SecurityGroupRuleId']}' does not exist",
+            )
+        _check_change(backend, rule, wanted)
+        changes.append((rule, wanted))
+    end_dry_run(call)
+    for rule, wanted in changes:
+        _change(rule, wanted)
+    return {"Return": True}
+
+
+def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
+    """A rule keeps the kind of its source; all else is as in a new one."""
+    _check_protocol(wanted.get("IpProtocol"), wanted.get("FromPort"), wanted.get("ToPort"))
+    check_description(wanted.get("Description", ""))
+    sources = [name for name in SOURCES if wanted.get(name)]
+    if not sources:
+        raise missing("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
+    if len(sources) > 1:
+        raise AwsError(
+            "InvalidParameterCombination", "Only one of cidrIp, cidrIpv6, prefixListId, or referencedGroupId can be specified"
+        )
+    kind = _kind(rule)
+    if sources[0] != kind:
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Invalid rule type for security group rule '{rule.id}'. "
+            f"You may not specify {sources[0]} for an existing {kind} rule.",
+        )
+    group_id = wanted.get("ReferencedGroupId")
+    if group_id and backend.get_security_group_from_id(group_id) is None:
+        raise AwsError("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
+    prefix_list = wanted.get("PrefixListId")
+    if prefix_list and prefix_list not in backend.managed_prefix_lists:
+        raise AwsError("InvalidPrefixListID.NotFound", f"The prefix list ID '{prefix_list}' does not exist")
+
+
+def _kind(rule: Any) -> str:
+    if rule.prefix_list_id:
+        return "PrefixListId"
+    if rule.source_group:
+        return "ReferencedGroupId"
+    return "CidrIpv6" if "CidrIpv6" in rule.ip_range else "CidrIpv4"
+
+
+def _change(rule: Any, wanted: Mapping[str, Any]) -> None:
+    """The rule says what is wanted, and nothing of what it said before."""
+    protocol = str(wanted["IpProtocol"]).lower()
+    rule.ip_protocol = {"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}.get(protocol, protocol)
+    has_ports = rule.ip_protocol != "-1"
+    rule.from_port, rule.to_port = (wanted.get("FromPort"), wanted.get("ToPort")) if has_ports else (None, None)
+    described = {"Description": wanted["Description"]} if wanted.get("Description") else {}
+    if wanted.get("CidrIpv4"):
+        rule.ip_range = {"CidrIp": wanted["CidrIpv4"], **described}
+    elif wanted.get("CidrIpv6"):
+        rule.ip_range = {"CidrIpv6": wanted["CidrIpv6"], **described}
+    elif wanted.get("PrefixListId"):
+        rule.prefix_list_id, rule.prefix_list_description = wanted["PrefixListId"], wanted.get("Description")
+    else:
+        kept = {key: value for key, value in rule.source_group.items() if key != "Description"}
+        rule.source_group = {**kept, "GroupId": wanted["ReferencedGroupId"], **described}

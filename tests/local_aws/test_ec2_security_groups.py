@@ -1,0 +1,96 @@
+"""Rules of security groups, changed in place and refused."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.local_aws.clients import Client
+from tests.local_aws.ec2_world import World, make_world
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return make_world(aws)
+
+
+def rules(world: World) -> dict[str, dict[str, Any]]:
+    """Ingress rules by id."""
+    found = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])["SecurityGroupRules"]
+    return {item["SecurityGroupRuleId"]: item for item in found if not item["IsEgress"]}
+
+
+def allow(world: World, **source: Any) -> str:
+    """A rule for port 22; its id."""
+    permission = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, **source}
+    answer = world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
+    return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
+
+
+def change(world: World, rule: str, **wanted: Any) -> dict[str, Any]:
+    full = {"IpProtocol": "tcp", "FromPort": 80, "ToPort": 81, **wanted}
+    world.ec2.modify_security_group_rules(
+        GroupId=world.group, SecurityGroupRules=[{"SecurityGroupRuleId": rule, "SecurityGroupRule": full}]
+    )
+    return rules(world)[rule]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "old"}]}, {"CidrIpv4": "10.9.0.0/16"}),
+        ({"Ipv6Ranges": [{"CidrIpv6": "2001:db8::/48", "Description": "old"}]}, {"CidrIpv6": "2001:db8:1::/48"}),
+    ],
+)
+def test_a_rule_for_addresses_is_replaced_whole(world: World, given: dict[str, Any], wanted: dict[str, str]) -> None:
+    shown = change(world, allow(world, **given), **wanted)
+    assert {name: shown[name] for name in wanted} == wanted
+    assert (shown["FromPort"], shown["ToPort"], "Description" in shown) == (80, 81, False)
+
+
+def test_a_rule_for_a_group_can_name_another(world: World) -> None:
+    other = world.ec2.create_security_group(GroupName="other", Description="other", VpcId=world.vpc)["GroupId"]
+    rule = allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "old"}])
+    shown = change(world, rule, ReferencedGroupId=other, Description="new")
+    assert (shown["ReferencedGroupInfo"]["GroupId"], shown["Description"]) == (other, "new")
+
+
+def test_a_rule_with_another_description_is_a_duplicate(world: World) -> None:
+    allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "one"}])
+    with pytest.raises(ClientError, match=r"InvalidPermission\.Duplicate"):
+        allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "two"}])
+
+
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
+@pytest.mark.parametrize(
+    ("permission", "message"),
+    [
+        ({"IpProtocol": "tcp", "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}, "Must specify both from and to ports"),
+        ({"IpProtocol": "tcp", "FromPort": 90, "ToPort": 80, "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}, "the lower port first"),
+        ({"IpProtocol": "carrier-pigeon", "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}, "Unknown protocol"),
+        ({"IpProtocol": "-1", "IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "the node's"}]}, "Invalid rule description"),
+    ],
+)
+def test_a_rule_that_ec2_refuses(world: World, permission: dict[str, Any], message: str) -> None:
+    before = rules(world)
+    with pytest.raises(ClientError, match=message) as refused:
+        world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
+    assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+    assert rules(world) == before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        ({"ReferencedGroupId": "{group}"}, "InvalidParameterValue"),
+        ({"CidrIpv4": "10.1.0.0/16", "CidrIpv6": "2001:db8::/48"}, "InvalidParameterCombination"),
+        ({}, "MissingParameter"),
+    ],
+)
+def test_a_change_that_ec2_refuses(world: World, wanted: dict[str, str], code: str) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html"""
+    rule = allow(world, IpRanges=[{"CidrIp": "10.0.0.0/8"}])
+    before = rules(world)
+    with pytest.raises(ClientError) as refused:
+        change(world, rule, **{name: value.format(group=world.group) for name, value in wanted.items()})
+    assert (refused.value.response["Error"]["Code"], rules(world)) == (code, before)
