@@ -85,6 +85,7 @@ class Cluster(Resource):
         return {
             **to_state(found, self.OUTPUTS),
             "accessConfig": self._access(found["accessConfig"], known),
+            "bootstrapSelfManagedAddons": known.get("bootstrapSelfManagedAddons", True),
             "createdAt": timestamp(found["createdAt"]),
             "enabledClusterLogTypes": [name for names in enabled for name in names],
             **({"encryptionConfig": encryption[0]} if encryption else {}),

@@ -67,10 +67,9 @@ class Role(Resource):
         iam = aws.client("iam")
         if "assumeRolePolicy" in changed:
             iam.update_assume_role_policy(RoleName=id, PolicyDocument=new["assumeRolePolicy"])
-        if "description" in changed:
-            iam.update_role_description(RoleName=id, Description=new.get("description") or "")
-        if "maxSessionDuration" in changed:
-            iam.update_role(RoleName=id, MaxSessionDuration=new.get("maxSessionDuration") or 3600)
+        if changed & {"description", "maxSessionDuration"}:
+            duration = new.get("maxSessionDuration") or 3600
+            iam.update_role(RoleName=id, Description=new.get("description") or "", MaxSessionDuration=duration)
         if "permissionsBoundary" in changed:
             if new.get("permissionsBoundary"):
                 iam.put_role_permissions_boundary(RoleName=id, PermissionsBoundary=new["permissionsBoundary"])

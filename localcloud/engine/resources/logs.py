@@ -13,18 +13,12 @@ class LogGroup(Resource):
     token = "aws:cloudwatch/logGroup:LogGroup"
     title = "CloudWatch Logs Log Group"
     auto_name = AutoName(max_length=512)
-    MADE_WITH = {
-        "kmsKeyId": "kmsKeyId",
-        "logGroupClass": "logGroupClass",
-        "deletionProtectionEnabled": "deletionProtectionEnabled",
-    }
+    MADE_WITH = {"kmsKeyId": "kmsKeyId"}
     props = {
         "name": Prop(replace=True),
         "namePrefix": Prop(replace=True, write_only=True),
         "retentionInDays": Prop(default=0),
         "kmsKeyId": Prop(default=""),
-        "logGroupClass": Prop(replace=True),
-        "deletionProtectionEnabled": Prop(),
         "skipDestroy": Prop(write_only=True, default=False),
         **TAGS,
     }
@@ -52,9 +46,6 @@ class LogGroup(Resource):
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         logs = aws.client("logs")
-        if "deletionProtectionEnabled" in changed:
-            protected = bool(new.get("deletionProtectionEnabled"))
-            logs.put_log_group_deletion_protection(logGroupIdentifier=id, deletionProtectionEnabled=protected)
         if "retentionInDays" in changed:
             if new.get("retentionInDays"):
                 logs.put_retention_policy(logGroupName=id, retentionInDays=new["retentionInDays"])

@@ -67,12 +67,12 @@ class Bucket(Resource):
             s3.delete_bucket_tagging(Bucket=id)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        s3 = aws.client("s3")
+        s3, may_empty = aws.client("s3"), bool(state.get("forceDestroy"))
         with unless_gone(BUCKET_GONE):
             try:
                 s3.delete_bucket(Bucket=id)
             except ClientError as error:
-                if code_of(error) != "BucketNotEmpty" or not state.get("forceDestroy"):
+                if code_of(error) != "BucketNotEmpty" or not may_empty:
                     raise
                 self._empty(s3, id, bool(state.get("objectLockEnabled")))
                 s3.delete_bucket(Bucket=id)

@@ -35,7 +35,6 @@ class BucketLifecycleConfiguration(BucketSetting):
     absent = "NoSuchLifecycleConfiguration"
     props = {
         "bucket": Prop(replace=True),
-        "transitionDefaultMinimumObjectSize": Prop(),
         "rules": Prop(
             fields={
                 **_props(RULE),
@@ -53,7 +52,6 @@ class BucketLifecycleConfiguration(BucketSetting):
         aws.client("s3").put_bucket_lifecycle_configuration(
             Bucket=id,
             LifecycleConfiguration={"Rules": [rule_request(rule) for rule in args.get("rules") or []]},
-            **to_request(args, {"transitionDefaultMinimumObjectSize": MINIMUM_SIZE}),
         )
 
     def get(self, aws: Aws, id: str, known: State) -> State:

@@ -1,0 +1,155 @@
+"""S3."""
+
+import json
+from typing import Any
+
+from tests.engine.cases.case import Case, names, value
+from tests.engine.world import World
+
+
+def _policy(world: World, sid: str) -> str:
+    bucket = f"arn:aws:s3:::{world.bucket}"
+    statement = {
+        "Sid": sid,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [bucket, f"{bucket}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _other_bucket(world: World) -> str:
+    return world.new_bucket("other")
+
+
+EXPIRY = {
+    "id": "expire",
+    "status": "Enabled",
+    "filter": {"prefix": "nodes/"},
+    "expiration": {"days": 1},
+    "abortIncompleteMultipartUpload": {"daysAfterInitiation": 1},
+    "transitions": [{"days": 1, "storageClass": "GLACIER"}],
+}
+OLD_VERSIONS = {
+    "id": "old-versions",
+    "status": "Disabled",
+    "filter": {"and": {"prefix": "logs/", "tags": {"keep": "no", "team": "one"}}},
+    "expiration": {"expiredObjectDeleteMarker": True},
+    "noncurrentVersionExpiration": {"noncurrentDays": 30},
+    "noncurrentVersionTransitions": [{"noncurrentDays": 10, "storageClass": "GLACIER"}],
+}
+TAGGED = {"id": "tagged", "status": "Enabled", "filter": {"tag": {"key": "keep", "value": "no"}}, "expiration": {"days": 3}}
+BY_PREFIX = {"id": "by-prefix", "status": "Enabled", "prefix": "tmp/", "expiration": {"days": 2}}
+
+
+def _lifecycle(*rules: dict[str, Any]) -> Any:
+    return lambda world: {"bucket": world.bucket, "rules": list(rules)}
+
+
+CASES = [
+    Case(
+        "aws:s3/bucket:Bucket",
+        given=lambda world: {
+            "bucket": world.name("keys"),
+            "objectLockEnabled": True,
+            "forceDestroy": True,
+            "tags": {"gpumpi:stack": "local"},
+        },
+        needed=names(),
+        instead=(lambda world: {"bucketPrefix": world.name("keys-")},),
+        updates={"forceDestroy": value(False), "tags": value({"more": "1"})},
+        removals=names("tags"),
+        replaces={"bucket": value("other-keys"), "objectLockEnabled": value(False)},
+        drift=lambda world, id: world.client("s3").delete_bucket_tagging(Bucket=id),
+        drifted=names("tags"),
+    ),
+    Case(
+        "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+        given=lambda world: {
+            "bucket": world.bucket,
+            "blockPublicAcls": True,
+            "blockPublicPolicy": True,
+            "ignorePublicAcls": True,
+            "restrictPublicBuckets": True,
+            "skipDestroy": False,
+        },
+        needed=names("bucket"),
+        updates={"blockPublicAcls": value(False), "restrictPublicBuckets": value(False), "skipDestroy": value(True)},
+        removals=names("blockPublicPolicy", "ignorePublicAcls"),
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_public_access_block(
+            Bucket=id, PublicAccessBlockConfiguration={"BlockPublicAcls": True, "IgnorePublicAcls": True}
+        ),
+        drifted=names("blockPublicPolicy", "restrictPublicBuckets"),
+    ),
+    Case(
+        "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
+        given=lambda world: {"bucket": world.bucket, "rule": {"objectOwnership": "BucketOwnerEnforced"}},
+        needed=names("bucket", "rule"),
+        updates={"rule": value({"objectOwnership": "BucketOwnerPreferred"})},
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_ownership_controls(
+            Bucket=id, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+        ),
+        drifted=names("rule"),
+    ),
+    Case(
+        "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        given=lambda world: {
+            "bucket": world.bucket,
+            "rules": [
+                {
+                    "applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": world.key},
+                    "bucketKeyEnabled": True,
+                }
+            ],
+        },
+        needed=names("bucket", "rules"),
+        updates={"rules": value([{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}])},
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_encryption(
+            Bucket=id,
+            ServerSideEncryptionConfiguration={
+                "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": True}]
+            },
+        ),
+        drifted=names("rules"),
+        remains={"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}, "bucketKeyEnabled": False}]},
+    ),
+    Case(
+        "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
+        given=_lifecycle(EXPIRY, OLD_VERSIONS, TAGGED),
+        needed=names("bucket", "rules"),
+        instead=(_lifecycle(BY_PREFIX),),
+        updates={"rules": value([{**EXPIRY, "expiration": {"days": 2}}])},
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_lifecycle_configuration(
+            Bucket=id,
+            LifecycleConfiguration={"Rules": [{"ID": "t", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 9}}]},
+        ),
+        drifted=names("rules"),
+    ),
+    Case(
+        "aws:s3/bucketPolicy:BucketPolicy",
+        given=lambda world: {"bucket": world.bucket, "policy": _policy(world, "one")},
+        needed=names("bucket", "policy"),
+        updates={"policy": lambda world: _policy(world, "two")},
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_policy(Bucket=id, Policy=_policy(world, "theirs")),
+        drifted=names("policy"),
+    ),
+    Case(
+        "aws:s3/bucketVersioning:BucketVersioning",
+        given=lambda world: {"bucket": world.bucket, "versioningConfiguration": {"status": "Enabled"}},
+        needed=names("bucket", "versioningConfiguration"),
+        updates={"versioningConfiguration": value({"status": "Suspended"})},
+        replaces={"bucket": _other_bucket},
+        drift=lambda world, id: world.client("s3").put_bucket_versioning(
+            Bucket=id, VersioningConfiguration={"Status": "Suspended"}
+        ),
+        drifted=names("versioningConfiguration"),
+        remains={"versioningConfiguration": {"status": "Suspended"}},
+    ),
+]

@@ -1,0 +1,91 @@
+"""A resource's life as the engine leads it, through the code that both doors use."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from localcloud.engine import lifecycle
+from localcloud.engine.autonaming import Wish
+from localcloud.engine.resource import Args, Aws, Resource, State
+
+
+class Life:
+    """One resource of a program, from its creation on."""
+
+    def __init__(self, resource: Resource, aws: Aws, inputs: Args, name: str = "it") -> None:
+        self.resource = resource
+        self.aws = aws
+        self.name = name
+        self.inputs: Args = {}
+        self.inputs = self.checked(inputs)
+        made = lifecycle.create(resource, aws, name, self.inputs)
+        self.id = made.id
+        self.state: State = made.state
+
+    def checked(self, inputs: Args) -> Args:
+        """The inputs as Check leaves them; a refusal is a failure of the test."""
+        checked, refusals = lifecycle.check(self.resource, self.name, inputs, self.inputs, Wish())
+        assert refusals == []
+        return checked
+
+    def given(self) -> Args:
+        """The inputs as the program gave them."""
+        return {name: value for name, value in self.inputs.items() if name != lifecycle.DEFAULTS}
+
+    def differences(self, inputs: Args | None = None) -> frozenset[str]:
+        """The properties that the next `up` would change."""
+        wanted = self.inputs if inputs is None else self.checked(inputs)
+        return lifecycle.difference(self.resource, self.state, wanted).keys
+
+    def replaced(self, inputs: Args) -> frozenset[str]:
+        """The properties for which the next `up` would make a new resource."""
+        return lifecycle.difference(self.resource, self.state, self.checked(inputs)).replaces
+
+    def update(self, inputs: Args, ignored: Iterable[str] = ()) -> None:
+        self.inputs = self.checked(inputs)
+        self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
+
+    def refresh(self) -> State | None:
+        """The state as AWS has it; the life knows it from now on, unless the resource is gone."""
+        found = lifecycle.read(self.resource, self.aws, self.id, self.state)
+        self.state = self.state if found is None else found
+        return found
+
+    def delete(self) -> None:
+        lifecycle.delete(self.resource, self.aws, self.id, self.state)
+
+
+class Recorder(dict[str, Any]):
+    """Inputs that note which of them were read. At the top only a property asked for by name counts: whoever walks over all
+    of them has consumed none. Inside of an object walking counts, since AWS refuses members it does not know."""
+
+    def __init__(self, values: Args, reads: set[str], path: str = "") -> None:
+        super().__init__(values)
+        self.reads = reads
+        self.path = path
+
+    def _read(self, name: str) -> Any:
+        path = f"{self.path}.{name}" if self.path else name
+        self.reads.add(path)
+        return self._wrapped(super().get(name), path)
+
+    def _wrapped(self, value: Any, path: str) -> Any:
+        if isinstance(value, dict):
+            return Recorder(value, self.reads, path)
+        return [self._wrapped(one, path) for one in value] if isinstance(value, list) else value
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        return self._read(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = self._read(name)
+        return default if found is None else found
+
+    def __iter__(self) -> Any:
+        return super().__iter__()  # overridden so that `{**recorder}` asks for each member
+
+    def items(self) -> Any:
+        if not self.path:
+            return super().items()
+        return [(name, self._read(name)) for name in list(super().keys())]

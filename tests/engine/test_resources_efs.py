@@ -1,0 +1,69 @@
+"""EFS, beyond what every type does."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.aws import calls, durations
+from localcloud.engine.lifecycle import OperationFailed
+from localcloud.engine.resource import RESOURCES
+from tests.engine.life import Life
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+FILE_SYSTEM = RESOURCES["aws:efs/fileSystem:FileSystem"]
+MOUNT_TARGET = RESOURCES["aws:efs/mountTarget:MountTarget"]
+ACCESS_POINT = RESOURCES["aws:efs/accessPoint:AccessPoint"]
+
+
+@pytest.fixture
+def slowly() -> Iterator[None]:
+    """AWS takes a thousandth of its time."""
+    durations.set_factor(0.001)
+    yield
+    durations.set_factor(0)
+
+
+def test_the_throughput_changes_in_place(world: World) -> None:
+    shared = Life(FILE_SYSTEM, world.aws, {"throughputMode": "provisioned", "provisionedThroughputInMibps": 64}, world.prefix)
+    shared.update({"throughputMode": "elastic"})
+    assert shared.state["throughputMode"] == "elastic"
+    assert shared.differences() == set()
+
+
+def test_names_are_those_that_nodes_mount_by(world: World) -> None:
+    shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
+    target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
+    assert shared.state["dnsName"] == f"{shared.id}.efs.us-west-2.amazonaws.com"
+    assert target.state["mountTargetDnsName"] == f"{target.state['availabilityZoneName']}.{shared.state['dnsName']}"
+    assert target.state["fileSystemArn"] == shared.state["arn"]
+
+
+@pytest.mark.usefixtures("slowly")
+def test_nothing_is_called_ready_or_gone_before_it_is(world: World) -> None:
+    shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
+    target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
+    point = Life(ACCESS_POINT, world.aws, {"fileSystemId": shared.id})
+    efs = world.client("efs")
+    assert efs.describe_file_systems(FileSystemId=shared.id)["FileSystems"][0]["LifeCycleState"] == "available"
+    assert efs.describe_mount_targets(MountTargetId=target.id)["MountTargets"][0]["LifeCycleState"] == "available"
+    point.delete()
+    target.delete()
+    assert efs.describe_mount_targets(FileSystemId=shared.id)["MountTargets"] == []
+    shared.delete()
+    with pytest.raises(efs.exceptions.FileSystemNotFound):
+        efs.describe_file_systems(FileSystemId=shared.id)
+
+
+def test_a_file_system_with_a_mount_target_does_not_go(world: World) -> None:
+    shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
+    Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
+    with pytest.raises(OperationFailed, match=r"deleting EFS File System .*FileSystemInUse"):
+        shared.delete()
+
+
+def test_an_unchanged_file_system_is_only_read(world: World) -> None:
+    shared = Life(FILE_SYSTEM, world.aws, {"lifecyclePolicies": [{"transitionToIa": "AFTER_30_DAYS"}]}, world.prefix)
+    calls.clear()
+    shared.refresh()
+    shared.update(shared.given())
+    assert calls.reads() and not calls.writes()

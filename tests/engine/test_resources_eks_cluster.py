@@ -1,0 +1,127 @@
+"""EKS clusters and who may use them, beyond what every type does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.aws import calls, durations, faults
+from localcloud.aws.faults import Fault
+from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.resource import RESOURCES, Args
+from tests.engine.life import Life
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+CLUSTER = RESOURCES["aws:eks/cluster:Cluster"]
+ENTRY = RESOURCES["aws:eks/accessEntry:AccessEntry"]
+ASSOCIATION = RESOURCES["aws:eks/accessPolicyAssociation:AccessPolicyAssociation"]
+
+
+@pytest.fixture
+def slowly() -> Iterator[None]:
+    """AWS takes a ten-thousandth of its time."""
+    durations.set_factor(0.0001)
+    yield
+    durations.set_factor(0)
+
+
+def inputs(world: World, **more: Any) -> Args:
+    return {"name": world.prefix, "roleArn": world.cluster_role, "vpcConfig": {"subnetIds": world.subnets[:2]}, **more}
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_cluster_is_waited_for_until_it_has_an_endpoint_and_until_it_is_gone(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world))
+    assert cluster.state["status"] == "ACTIVE"
+    assert cluster.state["endpoint"].startswith("https://")
+    assert cluster.state["certificateAuthority"]["data"]
+    assert cluster.state["identities"][0]["oidcs"][0]["issuer"].startswith("https://")
+    assert cluster.state["vpcConfig"]["clusterSecurityGroupId"].startswith("sg-")
+    assert cluster.state["vpcConfig"]["vpcId"] == world.vpc
+    cluster.update(inputs(world, enabledClusterLogTypes=["api"]))
+    cluster.delete()
+    assert world.prefix not in world.client("eks").list_clusters()["clusters"]
+
+
+def test_each_kind_of_change_is_a_request_of_its_own(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world, version="1.33"))
+    network = {
+        "subnetIds": world.subnets,
+        "securityGroupIds": world.groups,
+        "endpointPrivateAccess": True,
+        "endpointPublicAccess": False,
+    }
+    calls.clear()
+    cluster.update(
+        {**inputs(world, version="1.34", enabledClusterLogTypes=["api"], deletionProtection=True), "vpcConfig": network}
+    )
+    assert calls.writes() == {"eks.UpdateClusterConfig": 5, "eks.UpdateClusterVersion": 1}
+    assert cluster.state["platformVersion"]
+    assert cluster.differences() == set()
+
+
+def test_an_upgrade_that_skips_a_minor_is_refused_as_eks_does(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world, version="1.33"))
+    with pytest.raises(InitializationFailed, match=r"updating EKS Cluster .*Unsupported Kubernetes minor version update"):
+        cluster.update(inputs(world, version="1.35"))
+
+
+def test_secrets_are_encrypted_later_but_never_with_another_key(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world))
+    encrypted = {"provider": {"keyArn": world.key}, "resources": ["secrets"]}
+    cluster.update(inputs(world, encryptionConfig=encrypted))
+    assert cluster.state["encryptionConfig"] == encrypted
+    other = {"provider": {"keyArn": world.second_key}, "resources": ["secrets"]}
+    for wanted in ({"encryptionConfig": other}, {}):
+        with pytest.raises(InitializationFailed, match="cannot be changed or taken away"):
+            cluster.update(inputs(world, **wanted))
+
+
+def test_a_protected_cluster_is_not_deleted(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world, deletionProtection=True))
+    with pytest.raises(OperationFailed, match=r"deleting EKS Cluster .*deletion protection"):
+        cluster.delete()
+
+
+def test_the_same_request_again_makes_no_second_cluster(world: World) -> None:
+    """An engine was killed before it heard the answer; its successor asks again."""
+    first = Life(CLUSTER, world.aws, inputs(world))
+    again = Life(CLUSTER, world.aws, inputs(world))
+    assert again.state == first.state
+
+
+def test_another_request_for_the_same_name_is_refused(world: World) -> None:
+    Life(CLUSTER, world.aws, inputs(world))
+    with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
+        Life(CLUSTER, world.aws, inputs(world, version="1.34"))
+
+
+def test_a_failed_update_says_what_and_why_and_the_next_one_does_the_rest(world: World) -> None:
+    cluster = Life(CLUSTER, world.aws, inputs(world))
+    faults.add(Fault("eks", "UpdateClusterConfig", "ServerException", "Internal failure.", times=20, status=400))
+    wanted = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})
+    with pytest.raises(InitializationFailed, match=r"updating EKS Cluster .*UpdateClusterConfig.*Internal failure") as failed:
+        cluster.update(wanted)
+    faults.clear()
+    cluster.state = failed.value.state
+    assert cluster.differences(wanted) == {"enabledClusterLogTypes"}
+    cluster.update(wanted)
+    assert cluster.differences() == set()
+
+
+def test_ids_of_access_are_those_of_the_official_provider(world: World) -> None:
+    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    entry = Life(ENTRY, world.aws, {"clusterName": world.cluster, "principalArn": world.pod_role})
+    scope = {"type": "cluster"}
+    admin = Life(ASSOCIATION, world.aws, {**entry.given(), "policyArn": policy, "accessScope": scope})
+    assert entry.id == f"{world.cluster}:{world.pod_role}"
+    assert admin.id == f"{world.cluster}#{world.pod_role}#{policy}"
+
+
+def test_a_policy_of_a_deleted_entry_is_gone(world: World) -> None:
+    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    entry = Life(ENTRY, world.aws, {"clusterName": world.cluster, "principalArn": world.pod_role})
+    admin = Life(ASSOCIATION, world.aws, {**entry.given(), "policyArn": policy, "accessScope": {"type": "cluster"}})
+    entry.delete()
+    assert admin.refresh() is None
+    admin.delete()

@@ -1,0 +1,180 @@
+"""EKS node groups and add-ons, beyond what every type does."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.aws import calls, durations, faults
+from localcloud.aws.faults import Fault
+from localcloud.engine import lifecycle
+from localcloud.engine.lifecycle import InitializationFailed
+from localcloud.engine.resource import RESOURCES, Args, State
+from tests.engine.life import Life
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+NODE_GROUP = RESOURCES["aws:eks/nodeGroup:NodeGroup"]
+ADDON = RESOURCES["aws:eks/addon:Addon"]
+NO_CAPACITY = "We currently do not have sufficient m7i.large capacity in the Availability Zone you requested."
+
+
+@pytest.fixture
+def slowly(world: World) -> Iterator[None]:
+    """With a cluster that is there, AWS takes a thousandth of its time."""
+    assert world.cluster
+    durations.set_factor(0.001)
+    yield
+    durations.set_factor(0)
+
+
+def inputs(world: World, **more: Any) -> Args:
+    return {
+        "clusterName": world.cluster,
+        "nodeGroupName": world.name("train"),
+        "nodeRoleArn": world.node_role,
+        "subnetIds": world.subnets[:1],
+        "instanceTypes": ["m7i.large"],
+        "scalingConfig": {"desiredSize": 1, "maxSize": 2, "minSize": 0},
+        **more,
+    }
+
+
+def failed_group(world: World) -> State:
+    """A node group that ended CREATE_FAILED, as the engine keeps it."""
+    given = inputs(world)
+    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
+    try:
+        Life(NODE_GROUP, world.aws, given)
+    except InitializationFailed as failed:
+        return failed.state
+    finally:
+        faults.clear()
+    pytest.fail("the node group was made without instances")
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_group_is_waited_for_until_it_has_nodes_and_until_it_is_gone(world: World) -> None:
+    group = Life(NODE_GROUP, world.aws, inputs(world))
+    assert group.state["status"] == "ACTIVE"
+    name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
+    autoscaling = world.client("autoscaling")
+    found = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    assert [instance["LifecycleState"] for instance in found[0]["Instances"]] == ["InService"]
+    group.update(inputs(world, labels={"a": "b"}))
+    group.delete()
+    assert autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"] == []
+
+
+def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_known(world: World) -> None:
+    given = inputs(world)
+    faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
+    with pytest.raises(InitializationFailed) as failed:
+        Life(NODE_GROUP, world.aws, given)
+    faults.clear()
+    id = f"{world.cluster}:{world.name('train')}"
+    scaling_group = failed.value.state["resources"][0]["autoscalingGroups"][0]["name"]
+    assert str(failed.value) == (
+        f"creating EKS Node Group ({world.name('train')}): waiting for EKS Node Group ({id}) create: "
+        f"unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last error: {scaling_group}: AsgInstanceLaunchFailures: "
+        f"Could not launch On-Demand Instances. InsufficientInstanceCapacity - {NO_CAPACITY} Launching EC2 instance failed."
+    )
+    assert failed.value.id == id
+    assert failed.value.state["status"] == "CREATE_FAILED"
+
+
+def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
+    """As the official provider: recreating it is the business of `replace_on_changes=["#initerror"]`, a rule of the engine."""
+    state = failed_group(world)
+    calls.clear()
+    after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())
+    assert after["status"] == "CREATE_FAILED"
+    assert not calls.writes()
+
+
+def test_a_failed_group_is_deleted_and_made_again_under_its_name(world: World) -> None:
+    state = failed_group(world)
+    lifecycle.delete(NODE_GROUP, world.aws, state["id"], state)
+    again = Life(NODE_GROUP, world.aws, inputs(world))
+    assert again.state["status"] == "ACTIVE"
+    assert world.client("eks").list_nodegroups(clusterName=world.cluster)["nodegroups"] == [world.name("train")]
+
+
+def test_the_same_request_again_makes_no_second_group(world: World) -> None:
+    first = Life(NODE_GROUP, world.aws, inputs(world))
+    again = Life(NODE_GROUP, world.aws, inputs(world))
+    assert again.state == first.state
+
+
+def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
+    """The program ignores the size; raising the maximum sends the size that is there."""
+    group = Life(NODE_GROUP, world.aws, inputs(world))
+    name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
+    world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
+    group.refresh()
+    wanted = inputs(world, scalingConfig={"desiredSize": 1, "maxSize": 5, "minSize": 0})
+    group.update(wanted, ignored=["scalingConfig.desiredSize"])
+    assert group.state["scalingConfig"] == {"desiredSize": 2, "maxSize": 5, "minSize": 0}
+
+
+def test_labels_and_taints_change_one_by_one(world: World) -> None:
+    kept, changed, gone = (
+        {"key": "kept", "value": "1", "effect": "NO_SCHEDULE"},
+        {"key": "changed", "value": "1", "effect": "NO_SCHEDULE"},
+        {"key": "gone", "effect": "NO_EXECUTE"},
+    )
+    before = inputs(world, labels={"kept": "1", "changed": "1", "gone": "1"}, taints=[kept, changed, gone])
+    group = Life(NODE_GROUP, world.aws, before)
+    taints = [kept, {**changed, "value": "2"}, {"key": "new", "value": "1", "effect": "NO_EXECUTE"}]
+    group.update(inputs(world, labels={"kept": "1", "changed": "2", "new": "1"}, taints=taints))
+    assert group.state["labels"] == {"kept": "1", "changed": "2", "new": "1"}
+    assert sorted(taint["key"] for taint in group.state["taints"]) == ["changed", "kept", "new"]
+    assert group.differences() == set()
+
+
+def test_a_new_template_version_and_new_limits_are_two_updates_nodes_first(world: World) -> None:
+    template = {"id": world.launch_template, "version": "1"}
+    group = Life(NODE_GROUP, world.aws, inputs(world, launchTemplate=template))
+    assert group.state["launchTemplate"]["name"] == world.launch_template_name
+    calls.clear()
+    new = inputs(world, launchTemplate={**template, "version": "2"}, scalingConfig={"desiredSize": 1, "maxSize": 9, "minSize": 0})
+    group.update(new)
+    asked = {name: count for name, count in calls.writes().items() if name.startswith("eks.")}
+    assert asked == {"eks.UpdateNodegroupConfig": 1, "eks.UpdateNodegroupVersion": 1}
+    assert group.differences() == set()
+
+
+def test_an_unchanged_group_is_only_read(world: World) -> None:
+    group = Life(NODE_GROUP, world.aws, inputs(world))
+    calls.clear()
+    group.refresh()
+    group.update(group.given())
+    assert calls.reads() and not calls.writes()
+
+
+def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
+    """Changing the rule alone asks EKS for nothing."""
+    given = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
+    addon = Life(ADDON, world.aws, given)
+    calls.clear()
+    addon.update({**given, "resolveConflictsOnUpdate": "OVERWRITE"})
+    assert not calls.writes()
+    assert addon.state["resolveConflictsOnUpdate"] == "OVERWRITE"
+
+
+def test_an_addon_of_a_deleted_cluster_is_gone(world: World) -> None:
+    addon = Life(ADDON, world.aws, {"clusterName": world.cluster, "addonName": "kube-proxy"})
+    assert addon.id == f"{world.cluster}:kube-proxy"
+    world.client("eks").delete_cluster(name=world.cluster)
+    assert addon.refresh() is None
+    addon.delete()
+
+
+def test_an_addons_version_and_identity_change_together(world: World) -> None:
+    given = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
+    addon = Life(ADDON, world.aws, given)
+    identity = [{"roleArn": world.pod_role, "serviceAccount": "aws-node"}]
+    values = json.dumps({"enableNetworkPolicy": "true"})
+    new = {**given, "addonVersion": "v1.23.2-eksbuild.1", "podIdentityAssociations": identity, "configurationValues": values}
+    addon.update(new)
+    assert {name: addon.state[name] for name in new} == new

@@ -1,0 +1,136 @@
+"""Every resource type through its life: made, unchanged, changed in place, replaced, changed by somebody else, deleted."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from localcloud.engine.diff import same
+from localcloud.engine.resource import RESOURCES, Prop
+from tests.engine.cases import efs, eks, iam, kms, logs, s3
+from tests.engine.cases.case import Case
+from tests.engine.life import Life, Recorder
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+CASES = [*iam.CASES, *kms.CASES, *logs.CASES, *efs.CASES, *s3.CASES, *eks.CASES]
+UPDATES = [(case, name) for case in CASES for name in case.updates]
+REMOVALS = [(case, name) for case in CASES for name in sorted(case.removals)]
+REPLACES = [(case, name) for case in CASES for name in case.replaces]
+CHANGING = [case for case in CASES if case.drift is not None]
+every_type = pytest.mark.parametrize("case", CASES, ids=str)
+OTHER_WORDS = {"accessConfig", "targetKeyId"}
+"""AWS does not tell who became admin of a cluster, and names an alias's key by id only."""
+IDENTITY = ("clusterName",)
+"""What a read may need beside the id."""
+
+
+def born(case: Case, world: World) -> Life:
+    return Life(case.resource, world.aws, case.given(world))
+
+
+@every_type
+def test_aws_has_what_the_program_asked_for(case: Case, world: World) -> None:
+    life, props = born(case, world), case.resource.props
+    given = life.given()
+    seen = case.resource.read(world.aws, life.id, {name: given[name] for name in IDENTITY if name in given}) or {}
+    ignored = {
+        name for name, wanted in given.items() if not props[name].write_only and not same(props[name], seen.get(name), wanted)
+    }
+    assert ignored <= OTHER_WORDS, seen
+
+
+@every_type
+def test_an_unchanged_program_changes_nothing(case: Case, world: World) -> None:
+    life = born(case, world)
+    assert life.differences() == set(), life.state
+    life.refresh()
+    assert life.differences() == set(), life.state
+    assert set(life.given()) <= set(life.state)
+
+
+@every_type
+def test_what_the_program_leaves_open_is_no_difference(case: Case, world: World) -> None:
+    least = {name: wanted for name, wanted in case.given(world).items() if name in case.needed}
+    life = Life(case.resource, world.aws, least)
+    assert life.differences() == set(), life.state
+    life.refresh()
+    assert life.differences() == set(), life.state
+
+
+@pytest.mark.parametrize(("case", "name"), UPDATES, ids=str)
+def test_a_new_value_is_taken_in_place(case: Case, name: str, world: World) -> None:
+    life = born(case, world)
+    new = {**life.given(), name: case.updates[name](world)}
+    assert life.differences(new) == {name}
+    assert life.replaced(new) == set()
+    life.update(new)
+    life.refresh()
+    assert life.differences() == set(), life.state
+
+
+@pytest.mark.parametrize(("case", "name"), REMOVALS, ids=str)
+def test_what_the_program_no_longer_says_goes_in_place(case: Case, name: str, world: World) -> None:
+    life = born(case, world)
+    new = {key: wanted for key, wanted in life.given().items() if key != name}
+    assert life.differences(new) == {name}
+    assert life.replaced(new) == set()
+    life.update(new)
+    life.refresh()
+    assert life.differences() == set(), life.state
+
+
+@pytest.mark.parametrize(("case", "name"), REPLACES, ids=str)
+def test_a_new_value_needs_a_new_resource(case: Case, name: str, world: World) -> None:
+    life = born(case, world)
+    assert life.replaced({**life.given(), name: case.replaces[name](world)}) == {name}
+
+
+@pytest.mark.parametrize("case", CHANGING, ids=str)
+def test_what_somebody_else_changed_shows_after_a_refresh_and_is_changed_back(case: Case, world: World) -> None:
+    life = born(case, world)
+    assert case.drift is not None
+    case.drift(world, life.id)
+    life.refresh()
+    assert life.differences() == case.drifted
+    life.update(life.given())
+    life.refresh()
+    assert life.differences() == set()
+
+
+@every_type
+def test_the_deleted_is_gone_and_deleting_it_again_is_fine(case: Case, world: World) -> None:
+    life = born(case, world)
+    life.delete()
+    left = life.refresh()
+    assert (case.remains or {}).items() <= (left or {}).items()
+    assert left is None or case.remains
+    life.delete()
+
+
+@every_type
+def test_every_input_that_is_declared_is_consumed(case: Case, world: World) -> None:
+    reads: set[str] = set()
+    resource, aws = case.resource, world.aws
+    for given in (case.given, *case.instead):
+        life = Life(resource, aws, given(world))
+        resource.delete(aws, life.id, Recorder(life.state, reads))
+        resource.delete(aws, resource.create(aws, Recorder(life.given(), reads)), life.state)
+    life = Life(resource, aws, case.given(world))
+    new = life.given()
+    for name, wanted in case.updates.items():
+        new[name] = wanted(world)
+        resource.update(aws, life.id, life.state, Recorder(new, reads), frozenset({name}))
+        life.refresh()
+    assert declared(resource.props) - reads == set()
+
+
+def declared(props: Mapping[str, Prop], path: str = "") -> set[str]:
+    found: set[str] = set()
+    for name, prop in props.items():
+        here = f"{path}.{name}" if path else name
+        found |= {here} | declared(prop.fields or {}, here)
+    return found
+
+
+def test_every_type_has_a_case() -> None:
+    elsewhere = ("aws:ec2/", "aws:vpc/", "aws:autoscaling/")
+    assert {case.token for case in CASES} == {token for token in RESOURCES if not token.startswith(elsewhere)}

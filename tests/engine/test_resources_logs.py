@@ -1,0 +1,26 @@
+"""Log groups, beyond what every type does."""
+
+from localcloud.engine.resource import RESOURCES
+from tests.engine.life import Life
+from tests.engine.world import World, new_world, one_account  # noqa: F401
+
+LOG_GROUP = RESOURCES["aws:cloudwatch/logGroup:LogGroup"]
+
+
+def test_logs_without_a_retention_are_kept_for_ever(world: World) -> None:
+    group = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}"})
+    assert group.state["retentionInDays"] == 0
+
+
+def test_a_group_that_is_to_survive_stays_with_its_logs(world: World) -> None:
+    group = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}", "skipDestroy": True})
+    group.delete()
+    assert group.refresh() is not None
+
+
+def test_a_group_whose_name_begins_like_another_is_not_mistaken_for_it(world: World) -> None:
+    longer = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}/cluster"})
+    shorter = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}"})
+    shorter.delete()
+    assert shorter.refresh() is None
+    assert longer.refresh() is not None

@@ -1,0 +1,178 @@
+"""What the resources of the cases stand on, made with plain API calls, each thing once and when it is first asked for."""
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from localcloud.aws import extend
+from localcloud.engine import resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.resource import Aws
+
+extend.install()
+
+REGION = "us-west-2"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", name="account")
+def one_account() -> Iterator[Aws]:
+    """An account of the local AWS in this process. One for a module: moto takes its time to fill in IAM's own policies."""
+    with mock_aws():
+        yield Aws(REGION, endpoint=None, poll_seconds=0.001)
+
+
+@pytest.fixture(name="world")
+def new_world(account: Aws) -> "World":
+    """Things that no other test has."""
+    return World(account)
+
+
+def trust(*services: str) -> str:
+    statement = {"Effect": "Allow", "Principal": {"Service": list(services)}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def allow(action: str, resource: str = "*") -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]})
+
+
+class World:
+    def __init__(self, aws: Aws) -> None:
+        self.aws = aws
+        self.prefix = f"w{next(_numbers)}"
+
+    def name(self, name: str) -> str:
+        """A name that no other world uses."""
+        return f"{self.prefix}-{name}"
+
+    def client(self, service: str) -> Any:
+        return self.aws.client(service)
+
+    def role(self, name: str, *services: str) -> str:
+        """ARN of a role that the services may take."""
+        iam, unique = self.client("iam"), self.name(name)
+        try:
+            made = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
+        except iam.exceptions.EntityAlreadyExistsException:
+            made = iam.get_role(RoleName=unique)
+        return str(made["Role"]["Arn"])
+
+    @cached_property
+    def cluster_role(self) -> str:
+        return self.role("cluster", "eks.amazonaws.com")
+
+    @cached_property
+    def node_role(self) -> str:
+        arn = self.role("node", "ec2.amazonaws.com")
+        for policy in ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy"):
+            self.client("iam").attach_role_policy(RoleName=self.name("node"), PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
+        return arn
+
+    @cached_property
+    def pod_role(self) -> str:
+        return self.role("pod", "pods.eks.amazonaws.com")
+
+    @cached_property
+    def key(self) -> str:
+        """ARN of a key."""
+        return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
+
+    @cached_property
+    def second_key(self) -> str:
+        return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
+
+    @cached_property
+    def vpc(self) -> str:
+        return str(self.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
+
+    @cached_property
+    def subnets(self) -> list[str]:
+        """Private subnets in three zones."""
+        ec2 = self.client("ec2")
+        zones = [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"][:3]]
+        made = [
+            ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"10.0.{place}.0/24", AvailabilityZone=zone)
+            for place, zone in enumerate(zones)
+        ]
+        return [str(one["Subnet"]["SubnetId"]) for one in made]
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """Two security groups."""
+        ec2 = self.client("ec2")
+        return [
+            str(ec2.create_security_group(GroupName=self.name(name), Description=name, VpcId=self.vpc)["GroupId"])
+            for name in ("one", "two")
+        ]
+
+    @cached_property
+    def file_system(self) -> str:
+        return self.new_file_system("shared")
+
+    def new_file_system(self, token: str) -> str:
+        return str(self.client("efs").create_file_system(CreationToken=self.name(token))["FileSystemId"])
+
+    @cached_property
+    def bucket(self) -> str:
+        return self.new_bucket("bucket")
+
+    def new_bucket(self, name: str) -> str:
+        constraint = {"LocationConstraint": self.aws.region}
+        unique = self.name(name)
+        self.client("s3").create_bucket(Bucket=unique, CreateBucketConfiguration=constraint)
+        return unique
+
+    @cached_property
+    def cluster(self) -> str:
+        """Name of a cluster with access entries."""
+        self.client("eks").create_cluster(
+            name=self.prefix,
+            roleArn=self.cluster_role,
+            version="1.34",
+            resourcesVpcConfig={"subnetIds": self.subnets},
+            accessConfig={"authenticationMode": "API"},
+        )
+        return self.prefix
+
+    @cached_property
+    def upgraded_version(self) -> str:
+        """The cluster's version after an upgrade."""
+        self.client("eks").update_cluster_version(name=self.cluster, version="1.35")
+        return "1.35"
+
+    @cached_property
+    def release_version(self) -> str:
+        """The release of the images for the cluster's version."""
+        path = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/release_version"
+        return str(self.client("ssm").get_parameter(Name=path)["Parameter"]["Value"])
+
+    def access_entry(self, principal: str) -> None:
+        eks = self.client("eks")
+        with contextlib.suppress(eks.exceptions.ResourceInUseException):
+            eks.create_access_entry(clusterName=self.cluster, principalArn=principal)
+
+    @property
+    def launch_template_name(self) -> str:
+        ec2 = self.client("ec2")
+        found = ec2.describe_launch_templates(LaunchTemplateIds=[self.launch_template])["LaunchTemplates"]
+        return str(found[0]["LaunchTemplateName"])
+
+    @cached_property
+    def launch_template(self) -> str:
+        """Id of a launch template with two versions."""
+        ec2 = self.client("ec2")
+        data = {"MetadataOptions": {"HttpTokens": "required"}}
+        id = str(
+            ec2.create_launch_template(LaunchTemplateName=self.prefix, LaunchTemplateData=data)["LaunchTemplate"][
+                "LaunchTemplateId"
+            ]
+        )
+        second = {"MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}}
+        ec2.create_launch_template_version(LaunchTemplateId=id, LaunchTemplateData=second)
+        return id
