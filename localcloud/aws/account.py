@@ -1,5 +1,6 @@
 """What an account has before anybody makes anything in it, and who may call."""
 
+import copy
 import functools
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +20,7 @@ def install() -> None:
     _load_own_images()
     _sign_in_process_clients()
     _find_accounts_of_keys_quickly()
+    _parse_managed_policies_once()
 
 
 def _seed_user() -> None:
@@ -84,14 +86,33 @@ def _sign_in_process_clients() -> None:
     MockAWS.__init__ = init  # type: ignore[method-assign]
 
 
-def _find_accounts_of_keys_quickly() -> None:
-    """moto makes an IAM backend of each partition, 1,600 managed policies each, to find an access key's account."""
+def account_of(access_key: str) -> str:
+    """The account whose key it is. moto, to find it, makes an IAM backend of each partition, 1,600 managed policies each."""
     from moto.iam import models
 
-    def account_of(access_key: str) -> str:
-        for account, partitions in list(models.iam_backends.items()):
-            if any(access_key in backend.access_keys for backend in list(partitions.values())):
-                return account
-        return ACCOUNT
+    for account, partitions in list(models.iam_backends.items()):
+        if any(access_key in backend.access_keys for backend in list(partitions.values())):
+            return account
+    return ACCOUNT
+
+
+def _find_accounts_of_keys_quickly() -> None:
+    from moto.iam import models
 
     models.get_account_id_from = account_of
+
+
+def _parse_managed_policies_once() -> None:
+    """1,600 policies for each new account are a quarter of a second; only how often each is attached differs between accounts."""
+    from moto.iam.models import IAMBackend
+
+    original = IAMBackend._init_aws_policies
+    parsed: dict[tuple[str, str], list[Any]] = {}
+
+    def policies(self: Any) -> list[Any]:
+        key = (self.region_name, self.account_id)
+        if key not in parsed:
+            parsed[key] = original(self)
+        return [copy.copy(policy) for policy in parsed[key]]
+
+    IAMBackend._init_aws_policies = policies  # type: ignore[method-assign]

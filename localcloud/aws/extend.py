@@ -68,5 +68,7 @@ def _reset() -> None:
             for _, _, backend in backends.iter_backends():
                 if type(backend).reset is not BaseBackend.reset:  # it has files or threads to end
                     backend.reset()
+            for account in backends.values():
+                account.clear()  # a cache of moto's keeps the account's dict itself alive
             backends.clear()
         in_use.clear()

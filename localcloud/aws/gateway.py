@@ -19,10 +19,10 @@ from moto.core.responses import BaseResponse
 from moto.core.routing import get_service_router
 from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model, service_name_from_moto_package_name
-from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 
 from localcloud.aws import calls, durations, faults, identity, patching
+from localcloud.aws.account import account_of
 from localcloud.aws.call import Call, Response
 from localcloud.aws.errors import AwsError, Refused
 
@@ -86,7 +86,7 @@ def recognise(moto_service: str, request: Request, forward: Callable[[], Respons
             service=service,
             operation=str(operation.name),
             region=credential["region"] if credential else BaseResponse().get_region_from_url(request, request.raw_url),
-            account=_account_of(key),
+            account=account_of(key),
             access_key=key,
             params=params,
             request=request,
@@ -95,10 +95,6 @@ def recognise(moto_service: str, request: Request, forward: Callable[[], Respons
             forward=lambda name=service, called=str(operation.name): _moto_answer(name, called, forward),  # type: ignore[misc]
         )
     return None
-
-
-def _account_of(access_key: str) -> str:
-    return str(get_account_id_from(access_key))
 
 
 def _parameters(model: ServiceModel, operation: OperationModel, request: Request, path_params: dict[str, Any]) -> dict[str, Any]:

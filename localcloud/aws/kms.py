@@ -63,6 +63,16 @@ def _put_key_policy(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
+@operation("kms", "GetKeyPolicy")
+def _get_key_policy(call: Call) -> dict[str, Any]:
+    """The policy's name may be left out: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html"""
+    call.params.setdefault("PolicyName", "default")
+    key = _key(call)
+    if key is None or call.params["PolicyName"] != "default":
+        raise AwsError("NotFoundException", f"Key '{call.params['KeyId']}' or its policy does not exist")
+    return {"Policy": key.policy, "PolicyName": "default"}
+
+
 def _check_policy(call: Call) -> None:
     """The policy must be one, name principals that exist, and let the caller change it again."""
     try:

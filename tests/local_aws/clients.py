@@ -22,6 +22,15 @@ Client = Callable[..., Any]
 """`client("ec2")`, `client("ec2", region)`: a boto3 client that does not retry."""
 
 
+_SESSION = boto3.Session()
+"""One for all tests: a session reads botocore's models once."""
+
+
+def client(service: str, region: str = REGION, **options: Any) -> Any:
+    keys = {"aws_access_key_id": account.ACCESS_KEY_ID, "aws_secret_access_key": account.SECRET_ACCESS_KEY}
+    return _SESSION.client(service, region, config=NO_RETRIES, **(keys | options))
+
+
 @dataclass(frozen=True)
 class LocalAws:
     """A running server."""
@@ -31,15 +40,8 @@ class LocalAws:
     log: Path
 
     def client(self, service: str, region: str = REGION, key: str = account.ACCESS_KEY_ID, **options: Any) -> Any:
-        return boto3.client(
-            service,
-            region,
-            endpoint_url=self.endpoint,
-            aws_access_key_id=key,
-            aws_secret_access_key="any",
-            config=NO_RETRIES,
-            **options,
-        )
+        keys = {"aws_access_key_id": key, "aws_secret_access_key": "any"}
+        return client(service, region, endpoint_url=self.endpoint, **keys, **options)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

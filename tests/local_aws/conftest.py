@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-import boto3
 import pytest
 from moto import mock_aws
 
 from localcloud.aws import calls, durations, extend
-from tests.local_aws.clients import NO_RETRIES, REGION, Client, LocalAws, start_server, stop_server
+from tests.local_aws.clients import Client, LocalAws, client, start_server, stop_server
 
 extend.install()
 
@@ -17,7 +16,7 @@ def aws() -> Iterator[Client]:
     """An empty account in this process."""
     calls.clear()
     with mock_aws():
-        yield lambda service, region=REGION, **options: boto3.client(service, region, config=NO_RETRIES, **options)
+        yield client
     durations.set_factor(0)
 
 

@@ -1,22 +1,15 @@
 """The inventory finds whatever is left in an account, of whatever service, and nothing else."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
 from localcloud.aws import inventory
+from localcloud.aws.call import backend_of
 from tests.local_aws.clients import Client, LocalAws
+from tests.local_aws.documents import EC2_TRUST, READ_OBJECTS
 
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
-    }
-)
-POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
 HERE = {"LocationConstraint": "us-west-2"}
 
 
@@ -42,14 +35,9 @@ def file_system(aws: Client) -> str:
 
 
 def stray_route(aws: Client) -> None:
-    gateway = aws("ec2").describe_internet_gateways()["InternetGateways"]
-    target = (
-        gateway[0]["InternetGatewayId"]
-        if gateway
-        else aws("ec2").create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-    )
+    interface = aws("ec2").create_network_interface(SubnetId=default_subnet(aws))["NetworkInterface"]["NetworkInterfaceId"]
     aws("ec2").create_route(
-        RouteTableId=default_of_vpc(aws, "route table"), DestinationCidrBlock="192.0.2.0/24", GatewayId=target
+        RouteTableId=default_of_vpc(aws, "route table"), DestinationCidrBlock="192.0.2.0/24", NetworkInterfaceId=interface
     )
 
 
@@ -67,11 +55,7 @@ def bucket(aws: Client) -> None:
 
 
 def role(aws: Client) -> None:
-    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
-
-
-def in_another_account(aws: Client) -> None:
-    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(json.loads(TRUST.replace("ec2.amazonaws.com", "x"))))
+    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=EC2_TRUST)
 
 
 ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
@@ -109,12 +93,12 @@ ORPHANS: dict[str, tuple[str, Callable[[Client], Any]]] = {
     "backup vault": ("backup", lambda aws: aws("backup").create_backup_vault(BackupVaultName="v")),
     "container cluster": ("ecs", lambda aws: aws("ecs").create_cluster(clusterName="c")),
     "log group": ("logs", lambda aws: aws("logs").create_log_group(logGroupName="/aws/eks/old/cluster")),
-    "IAM policy": ("iam", lambda aws: aws("iam").create_policy(PolicyName="p", PolicyDocument=POLICY)),
+    "IAM policy": ("iam", lambda aws: aws("iam").create_policy(PolicyName="p", PolicyDocument=READ_OBJECTS)),
     "IAM role": ("iam", role),
     "IAM user": ("iam", lambda aws: aws("iam").create_user(UserName="u")),
     "policy of the engineer": (
         "iam",
-        lambda aws: aws("iam").put_user_policy(UserName="local-engineer", PolicyName="p", PolicyDocument=POLICY),
+        lambda aws: aws("iam").put_user_policy(UserName="local-engineer", PolicyName="p", PolicyDocument=READ_OBJECTS),
     ),
     "tag of the engineer": ("iam", lambda aws: aws("iam").tag_user(UserName="local-engineer", Tags=[{"Key": "k", "Value": "v"}])),
     "instance profile": ("iam", lambda aws: aws("iam").create_instance_profile(InstanceProfileName="p")),
@@ -198,10 +182,79 @@ def test_a_leftover_is_named_by_its_place_and_id(aws: Client) -> None:
     assert group in str(leftover)
 
 
-def test_what_another_account_has_is_found(aws: Client) -> None:
-    arn = "arn:aws:iam::111122223333:role/r"
-    aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
-    from localcloud.aws.call import backend_of
+def test_a_route_in_the_default_route_table_is_found_where_it_is(aws: Client) -> None:
+    stray_route(aws)
+    assert any(found.container.startswith("route_tables.") and "192.0.2.0/24" in found.key for found in inventory.leftovers())
 
+
+def test_what_another_account_has_is_found(aws: Client) -> None:
     backend_of("sqs", "111122223333", "us-west-2").create_queue("q", {})
-    assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}, arn
+    assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}
+
+
+def delete_all(aws: Client) -> None:
+    """Make and delete one of much of what a cluster needs."""
+    ec2, iam, kms, logs, s3 = aws("ec2"), aws("iam"), aws("kms"), aws("logs"), aws("s3")
+    tags = [{"Key": "stack", "Value": "s"}]
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    group = ec2.create_security_group(GroupName="g", Description="d", VpcId=vpc)["GroupId"]
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    nat = ec2.create_nat_gateway(SubnetId=subnet, AllocationId=address)["NatGateway"]["NatGatewayId"]
+    ec2.create_tags(Resources=[vpc, subnet, group, nat, gateway, address], Tags=tags)
+    ec2.delete_nat_gateway(NatGatewayId=nat)
+    ec2.describe_nat_gateways()
+    ec2.release_address(AllocationId=address)
+    ec2.delete_security_group(GroupId=group)
+    ec2.delete_subnet(SubnetId=subnet)
+    ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    ec2.delete_vpc(VpcId=vpc)
+    iam.create_role(RoleName="r", AssumeRolePolicyDocument=EC2_TRUST, Tags=tags)
+    iam.put_role_policy(RoleName="r", PolicyName="p", PolicyDocument=READ_OBJECTS)
+    iam.attach_role_policy(RoleName="r", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+    iam.detach_role_policy(RoleName="r", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+    iam.delete_role_policy(RoleName="r", PolicyName="p")
+    iam.delete_role(RoleName="r")
+    key = kms.create_key(Tags=[{"TagKey": "stack", "TagValue": "s"}])["KeyMetadata"]["KeyId"]
+    kms.create_alias(AliasName="alias/a", TargetKeyId=key)
+    kms.delete_alias(AliasName="alias/a")
+    kms.schedule_key_deletion(KeyId=key)
+    logs.create_log_group(logGroupName="g", tags={"stack": "s"})
+    logs.delete_log_group(logGroupName="g")
+    s3.create_bucket(Bucket="key-bucket", CreateBucketConfiguration=HERE)
+    s3.put_bucket_tagging(Bucket="key-bucket", Tagging={"TagSet": tags})
+    s3.put_object(Bucket="key-bucket", Key="k", Body=b"x")
+    s3.delete_object(Bucket="key-bucket", Key="k")
+    s3.delete_bucket(Bucket="key-bucket")
+
+
+def test_what_is_deleted_leaves_nothing(aws: Client) -> None:
+    delete_all(aws)
+    assert [str(leftover) for leftover in inventory.leftovers()] == []
+
+
+def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None:
+    ec2 = aws("ec2")
+    image = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023*x86_64"]}])["Images"][0]["ImageId"]
+    specification = [{"ResourceType": "instance", "Tags": [{"Key": "stack", "Value": "s"}]}]
+    made = ec2.run_instances(
+        ImageId=image,
+        InstanceType="m7i.large",
+        MinCount=1,
+        MaxCount=1,
+        SubnetId=default_subnet(aws),
+        TagSpecifications=specification,
+    )["Instances"][0]["InstanceId"]
+    assert inventory.leftovers()
+    ec2.terminate_instances(InstanceIds=[made])
+    ec2.describe_instances()
+    assert [str(leftover) for leftover in inventory.leftovers()] == []
+
+
+def test_the_server_tells_its_leftovers(server: LocalAws) -> None:
+    assert server.control("GET", "inventory") == []
+    server.client("sqs").create_queue(QueueName="forgotten")
+    assert [found["key"] for found in server.control("GET", "inventory")] == ["forgotten"]

@@ -1,0 +1,101 @@
+"""File systems behave as AWS's."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import durations, inventory
+from tests.local_aws.clients import Client
+from tests.local_aws.documents import deny, policy
+from tests.local_aws.refusals import Refusal
+
+NO_PLAIN_MOUNTS = policy(deny(Principal={"AWS": "*"}, Action="*", Condition={"Bool": {"aws:SecureTransport": "false"}}))
+
+
+def create(efs: Any, **params: Any) -> str:
+    return str(efs.create_file_system(CreationToken="t", **params)["FileSystemId"])
+
+
+def described(efs: Any, file_system: str) -> dict[str, Any]:
+    found: dict[str, Any] = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
+    return found
+
+
+def test_all_that_is_asked_of_a_file_system_is_there(aws: Client) -> None:
+    efs = aws("efs")
+    made = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
+    efs.put_lifecycle_configuration(
+        FileSystemId=made, LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}]
+    )
+    efs.put_file_system_policy(FileSystemId=made, Policy=NO_PLAIN_MOUNTS)
+    efs.put_backup_policy(FileSystemId=made, BackupPolicy={"Status": "ENABLED"})
+    efs.update_file_system_protection(FileSystemId=made, ReplicationOverwriteProtection="DISABLED")
+    found = described(efs, made)
+    assert (found["LifeCycleState"], found["Encrypted"], found["ThroughputMode"], found["Name"]) == (
+        "available",
+        True,
+        "elastic",
+        "shared",
+    )
+    assert found["FileSystemProtection"] == {"ReplicationOverwriteProtection": "DISABLED"}
+    assert len(efs.describe_lifecycle_configuration(FileSystemId=made)["LifecyclePolicies"]) == 2
+    assert efs.describe_file_system_policy(FileSystemId=made)["Policy"] == NO_PLAIN_MOUNTS
+    assert efs.describe_backup_policy(FileSystemId=made)["BackupPolicy"] == {"Status": "ENABLED"}
+
+
+def test_a_file_system_without_a_key_is_encrypted_with_aws_own(aws: Client) -> None:
+    key = described(aws("efs"), create(aws("efs"), Encrypted=True))["KmsKeyId"]
+    metadata = aws("kms").describe_key(KeyId=key)["KeyMetadata"]
+    assert metadata["KeyManager"] == "AWS"
+    assert metadata["Arn"] == aws("kms").describe_key(KeyId="alias/aws/elasticfilesystem")["KeyMetadata"]["Arn"]
+
+
+def test_throughput_is_changed_in_place(aws: Client) -> None:
+    efs = aws("efs")
+    made = create(efs)
+    assert efs.update_file_system(FileSystemId=made, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)[
+        "LifeCycleState"
+    ] == ("updating")
+    found = described(efs, made)
+    assert (found["LifeCycleState"], found["ProvisionedThroughputInMibps"]) == ("available", 64)
+
+
+def test_what_is_made_becomes_available_and_what_is_deleted_goes(aws: Client) -> None:
+    efs = aws("efs")
+    subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
+    made = create(efs)
+    target = efs.create_mount_target(FileSystemId=made, SubnetId=subnet)
+    point = efs.create_access_point(FileSystemId=made, ClientToken="c", Tags=[{"Key": "k", "Value": "v"}])
+    assert (target["LifeCycleState"], point["LifeCycleState"]) == ("creating", "creating")
+    assert efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available"
+    assert efs.describe_access_points(FileSystemId=made)["AccessPoints"][0]["LifeCycleState"] == "available"
+    efs.delete_access_point(AccessPointId=point["AccessPointId"])
+    efs.delete_mount_target(MountTargetId=target["MountTargetId"])
+    efs.delete_file_system(FileSystemId=made)
+    Refusal("gone", "describe_file_systems", {"FileSystemId": made}, "FileSystemNotFound", "").check(efs)
+    assert aws("ec2").describe_network_interfaces()["NetworkInterfaces"] == []
+    assert [str(leftover) for leftover in inventory.leftovers()] == []
+
+
+def test_a_file_system_that_is_being_made_takes_no_mount_target(aws: Client) -> None:
+    efs = aws("efs")
+    durations.set_factor(100)
+    made = create(efs)
+    subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
+    with pytest.raises(ClientError, match="IncorrectFileSystemLifeCycleState"):
+        efs.create_mount_target(FileSystemId=made, SubnetId=subnet)
+
+
+def test_a_mount_target_without_security_groups_has_the_vpcs_default(aws: Client) -> None:
+    efs, ec2 = aws("efs"), aws("ec2")
+    subnet = ec2.describe_subnets()["Subnets"][0]
+    target = efs.create_mount_target(FileSystemId=create(efs), SubnetId=subnet["SubnetId"])
+    groups = efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])["SecurityGroups"]
+    default = ec2.describe_security_groups(
+        Filters=[{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [subnet["VpcId"]]}]
+    )["SecurityGroups"][0]
+    interface = ec2.describe_network_interfaces(NetworkInterfaceIds=[target["NetworkInterfaceId"]])["NetworkInterfaces"][0]
+    assert groups == [default["GroupId"]]
+    assert [group["GroupId"] for group in interface["Groups"]] == groups
+    assert interface["RequesterManaged"]

@@ -1,0 +1,141 @@
+"""EFS refuses what AWS refuses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.local_aws.clients import Client
+from tests.local_aws.documents import allow, deny, policy
+from tests.local_aws.refusals import Refusal
+
+API = "https://docs.aws.amazon.com/efs/latest/ug/API_"
+CREATE, UPDATE = f"{API}CreateFileSystem.html", f"{API}UpdateFileSystem.html"
+TARGET, POINT = f"{API}CreateMountTarget.html", f"{API}CreateAccessPoint.html"
+POLICY, LIFECYCLE = f"{API}PutFileSystemPolicy.html", f"{API}PutLifecycleConfiguration.html"
+
+
+def create(what: str, code: str, **params: Any) -> Refusal:
+    return Refusal(what, "create_file_system", {"CreationToken": "t", **params}, code, CREATE)
+
+
+def of_it(what: str, operation: str, code: str, source: str, **params: Any) -> Refusal:
+    """A call about the file system that the test makes."""
+    return Refusal(what, operation, lambda file_system, **_: {"FileSystemId": file_system, **params}, code, source)
+
+
+def point(what: str, code: str, **params: Any) -> Refusal:
+    return of_it(what, "create_access_point", code, POINT, **{"ClientToken": "c", **params})
+
+
+def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refusal:
+    return Refusal(
+        what, "create_mount_target", lambda file_system, **made: {"FileSystemId": file_system, **params(**made)}, code, TARGET
+    )
+
+
+def bad_policy(what: str, text: str) -> Refusal:
+    return of_it(what, "put_file_system_policy", "InvalidPolicyException", POLICY, Policy=text)
+
+
+def lifecycle(what: str, code: str, *policies: dict[str, str]) -> Refusal:
+    return of_it(what, "put_lifecycle_configuration", code, LIFECYCLE, LifecyclePolicies=list(policies))
+
+
+def root(**info: Any) -> dict[str, Any]:
+    return {"Path": "/shared", "CreationInfo": {"OwnerUid": 1, "OwnerGid": 1, "Permissions": "0755", **info}}
+
+
+REFUSALS = [
+    create("a token in use", "FileSystemAlreadyExists", CreationToken="in-use"),
+    create("a key without encryption", "BadRequest", KmsKeyId="alias/aws/elasticfilesystem"),
+    create("a key that does not exist", "BadRequest", Encrypted=True, KmsKeyId="alias/missing"),
+    create("provisioned throughput without its size", "BadRequest", ThroughputMode="provisioned"),
+    create("a size without provisioned throughput", "BadRequest", ThroughputMode="elastic", ProvisionedThroughputInMibps=100.0),
+    create("elastic throughput with maxIO", "BadRequest", ThroughputMode="elastic", PerformanceMode="maxIO"),
+    create("an unknown throughput", "ValidationException", ThroughputMode="fast"),
+    create("a zone of another region", "BadRequest", AvailabilityZoneName="eu-west-1a"),
+    of_it("provisioned throughput without its size", "update_file_system", "BadRequest", UPDATE, ThroughputMode="provisioned"),
+    Refusal("a missing file system", "update_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", UPDATE),
+    Refusal("a missing file system", "describe_file_systems", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
+    Refusal("a missing file system", "delete_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
+    of_it("one with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
+    target("a second target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
+    target("a missing subnet", "SubnetNotFound", lambda **_: {"SubnetId": "subnet-00000000"}),
+    target(
+        "a missing security group",
+        "SecurityGroupNotFound",
+        lambda other, **_: {"SubnetId": other, "SecurityGroups": ["sg-00000000"]},
+    ),
+    target(
+        "another VPC's security group",
+        "SecurityGroupNotFound",
+        lambda other, foreign_group, **_: {"SubnetId": other, "SecurityGroups": [foreign_group]},
+    ),
+    target(
+        "six security groups",
+        "SecurityGroupLimitExceeded",
+        lambda other, **_: {"SubnetId": other, "SecurityGroups": [f"sg-0000000{n}" for n in range(6)]},
+    ),
+    target("a subnet of another VPC", "MountTargetConflict", lambda foreign_subnet, **_: {"SubnetId": foreign_subnet}),
+    Refusal("a missing target", "delete_mount_target", {"MountTargetId": "fsmt-00000000"}, "MountTargetNotFound", TARGET),
+    point("a token in use", "AccessPointAlreadyExists", ClientToken="in-use"),
+    point("a relative path", "BadRequest", RootDirectory={**root(), "Path": "shared"}),
+    point("five levels", "BadRequest", RootDirectory={**root(), "Path": "/a/b/c/d/e"}),
+    point("permissions that are none", "BadRequest", RootDirectory=root(Permissions="rwx")),
+    Refusal(
+        "a missing file system",
+        "create_access_point",
+        {"FileSystemId": "fs-00000000", "ClientToken": "c"},
+        "FileSystemNotFound",
+        POINT,
+    ),
+    Refusal("a missing point", "delete_access_point", {"AccessPointId": "fsap-00000000"}, "AccessPointNotFound", POINT),
+    bad_policy("no JSON", "{nope"),
+    bad_policy("no principal", policy(deny(Action="*"))),
+    bad_policy("another service's action", policy(allow(Principal="*", Action="s3:GetObject"))),
+    bad_policy(
+        "another resource", policy(allow(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b"))
+    ),
+    bad_policy("one that locks its author out", policy(deny(Principal="*", Action="elasticfilesystem:*"))),
+    of_it("no policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
+    of_it("no backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"),
+    of_it(
+        "an unknown status",
+        "put_backup_policy",
+        "ValidationException",
+        f"{API}PutBackupPolicy.html",
+        BackupPolicy={"Status": "ON"},
+    ),
+    of_it(
+        "no replication",
+        "describe_replication_configurations",
+        "ReplicationNotFound",
+        f"{API}DescribeReplicationConfigurations.html",
+    ),
+    lifecycle(
+        "two transitions in one policy", "BadRequest", {"TransitionToIA": "AFTER_7_DAYS", "TransitionToArchive": "AFTER_90_DAYS"}
+    ),
+    lifecycle("an unknown age", "ValidationException", {"TransitionToIA": "AFTER_8_DAYS"}),
+    lifecycle("the archive without elastic throughput", "BadRequest", {"TransitionToArchive": "AFTER_90_DAYS"}),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_efs_refuses(aws: Client, refusal: Refusal) -> None:
+    efs, ec2 = aws("efs"), aws("ec2")
+    subnets = ec2.describe_subnets()["Subnets"]
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    foreign = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone=subnets[1]["AvailabilityZone"])["Subnet"]
+    group = ec2.create_security_group(GroupName="g", Description="d", VpcId=vpc)["GroupId"]
+    file_system = efs.create_file_system(CreationToken="in-use")["FileSystemId"]
+    efs.create_mount_target(FileSystemId=file_system, SubnetId=subnets[0]["SubnetId"])
+    efs.create_access_point(FileSystemId=file_system, ClientToken="in-use")
+    refusal.check(
+        efs,
+        file_system=file_system,
+        subnet=subnets[0]["SubnetId"],
+        other=subnets[1]["SubnetId"],
+        foreign_subnet=foreign["SubnetId"],
+        foreign_group=group,
+    )

@@ -1,0 +1,102 @@
+"""KMS refuses what AWS refuses."""
+
+from typing import Any
+
+import pytest
+
+from tests.local_aws.clients import Client
+from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
+from tests.local_aws.refusals import Refusal
+
+API = "https://docs.aws.amazon.com/kms/latest/APIReference/API_"
+LOCKOUT = "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html"
+
+
+def bad_policy(what: str, text: str, message: str = "") -> Refusal:
+    return Refusal(what, "create_key", {"Policy": text}, "MalformedPolicyDocumentException", LOCKOUT, message)
+
+
+def of_it(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
+    """A call about a key that the test makes."""
+    source = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
+    return Refusal(what, operation, lambda **made: {"KeyId": made[key], **params}, code, source)
+
+
+def alias(what: str, name: str, code: str, key: str = "key") -> Refusal:
+    return Refusal(
+        what, "create_alias", lambda **made: {"AliasName": name, "TargetKeyId": made[key]}, code, f"{API}CreateAlias.html"
+    )
+
+
+REFUSALS = [
+    bad_policy("no JSON", "{nope"),
+    bad_policy("no principal", policy(allow(Action="kms:*", Resource="*")), "Principal"),
+    bad_policy("no resource", policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*")), "Resource"),
+    bad_policy(
+        "a role that does not exist",
+        policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="kms:*", Resource="*")),
+        "Invalid principal",
+    ),
+    bad_policy(
+        "one that locks everybody out",
+        policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*")),
+        "update the key policy in the future",
+    ),
+    bad_policy(
+        "one for another account alone",
+        policy(allow(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
+        "update the key policy in the future",
+    ),
+    of_it("no JSON", "put_key_policy", "MalformedPolicyDocumentException", PolicyName="default", Policy="{nope"),
+    of_it("ten years", "enable_key_rotation", "ValidationException", RotationPeriodInDays=3650),
+    of_it("a key pending deletion", "enable_key_rotation", "KMSInvalidStateException", key="dying"),
+    of_it("an asymmetric key", "enable_key_rotation", "UnsupportedOperationException", key="asymmetric"),
+    of_it("6 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=6),
+    of_it("31 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=31),
+    of_it("a key pending deletion", "schedule_key_deletion", "KMSInvalidStateException", key="dying"),
+    Refusal(
+        "a missing key",
+        "describe_key",
+        {"KeyId": "00000000-0000-0000-0000-000000000000"},
+        "NotFoundException",
+        f"{API}DescribeKey.html",
+    ),
+    alias("without its prefix", "mine", "ValidationException"),
+    alias("a reserved name", "alias/aws/mine", "NotAuthorizedException"),
+    alias("a space", "alias/my key", "ValidationException"),
+    alias("a name in use", "alias/in-use", "AlreadyExistsException"),
+    alias("a key pending deletion", "alias/new", "KMSInvalidStateException", key="dying"),
+    alias("a missing key", "alias/new", "NotFoundException", key="missing"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_kms_refuses(aws: Client, refusal: Refusal) -> None:
+    kms = aws("kms")
+    key = kms.create_key()["KeyMetadata"]["KeyId"]
+    dying = kms.create_key()["KeyMetadata"]["KeyId"]
+    kms.create_alias(AliasName="alias/in-use", TargetKeyId=key)
+    kms.schedule_key_deletion(KeyId=dying, PendingWindowInDays=7)
+    asymmetric = kms.create_key(KeySpec="ECC_NIST_P256", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
+    refusal.check(kms, key=key, dying=dying, asymmetric=asymmetric, missing="00000000-0000-0000-0000-000000000000")
+
+
+def test_a_key_rotates_as_often_as_asked(aws: Client) -> None:
+    kms = aws("kms")
+    key = kms.create_key()["KeyMetadata"]["KeyId"]
+    assert not kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"]
+    kms.enable_key_rotation(KeyId=key, RotationPeriodInDays=180)
+    assert kms.get_key_rotation_status(KeyId=key)["RotationPeriodInDays"] == 180
+    kms.disable_key_rotation(KeyId=key)
+    kms.enable_key_rotation(KeyId=key)
+    assert kms.get_key_rotation_status(KeyId=key)["RotationPeriodInDays"] == 365
+
+
+def test_the_default_key_of_volumes_is_awss(aws: Client) -> None:
+    assert aws("kms").describe_key(KeyId="alias/aws/ebs")["KeyMetadata"]["KeyManager"] == "AWS"
+
+
+def test_the_lockout_check_can_be_waived(aws: Client) -> None:
+    text = policy(allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:Encrypt", Resource="*"))
+    key = aws("kms").create_key(Policy=text, BypassPolicyLockoutSafetyCheck=True)["KeyMetadata"]["KeyId"]
+    assert aws("kms").get_key_policy(KeyId=key)["Policy"] == text

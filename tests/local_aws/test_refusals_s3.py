@@ -1,0 +1,153 @@
+"""S3 refuses what AWS refuses."""
+
+import pytest
+
+from tests.local_aws.clients import Client
+from tests.local_aws.documents import allow, deny, policy
+from tests.local_aws.refusals import Refusal
+
+NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
+OWNERSHIP = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/about-object-ownership.html"
+POLICY = "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketPolicy.html"
+PUBLIC = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html"
+LIFECYCLE = "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html"
+ENCRYPTION = "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketEncryption.html"
+HERE = {"LocationConstraint": "us-west-2"}
+BUCKET = "arn:aws:s3:::key-bucket"
+
+
+def name(what: str, bucket: str) -> Refusal:
+    return Refusal(what, "create_bucket", {"Bucket": bucket, "CreateBucketConfiguration": HERE}, "InvalidBucketName", NAMES)
+
+
+def bad_policy(what: str, text: str, message: str) -> Refusal:
+    return Refusal(what, "put_bucket_policy", {"Bucket": "key-bucket", "Policy": text}, "MalformedPolicy", POLICY, message)
+
+
+def lifecycle(what: str, code: str, **rule: object) -> Refusal:
+    whole = {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, **rule}
+    params = {"Bucket": "key-bucket", "LifecycleConfiguration": {"Rules": [whole]}}
+    return Refusal(what, "put_bucket_lifecycle_configuration", params, code, LIFECYCLE)
+
+
+def encryption(what: str, code: str, **default: str) -> Refusal:
+    rules = [{"ApplyServerSideEncryptionByDefault": default}]
+    params = {"Bucket": "key-bucket", "ServerSideEncryptionConfiguration": {"Rules": rules}}
+    return Refusal(what, "put_bucket_encryption", params, code, ENCRYPTION)
+
+
+REFUSALS = [
+    name("capitals", "Capitals"),
+    name("underscore", "under_score"),
+    name("two letters", "ab"),
+    name("too long", "a" * 64),
+    name("an address", "192.168.5.4"),
+    name("two dots", "a..b"),
+    name("a hyphen at the end", "bucket-"),
+    name("a reserved prefix", "xn--bucket"),
+    name("a reserved suffix", "bucket-s3alias"),
+    Refusal(
+        "a region's bucket asked of another region",
+        "create_bucket",
+        {"Bucket": "some-bucket"},
+        "IllegalLocationConstraintException",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html",
+    ),
+    Refusal(
+        "a name that one has",
+        "create_bucket",
+        {"Bucket": "key-bucket", "CreateBucketConfiguration": HERE},
+        "BucketAlreadyOwnedByYou",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html",
+    ),
+    Refusal(
+        "an ACL on a new bucket without ACLs",
+        "create_bucket",
+        {"Bucket": "some-bucket", "CreateBucketConfiguration": HERE, "ACL": "public-read"},
+        "InvalidBucketAclWithObjectOwnership",
+        OWNERSHIP,
+    ),
+    Refusal("an ACL", "put_bucket_acl", {"Bucket": "key-bucket", "ACL": "private"}, "AccessControlListNotSupported", OWNERSHIP),
+    Refusal(
+        "an unknown ownership",
+        "put_bucket_ownership_controls",
+        {"Bucket": "key-bucket", "OwnershipControls": {"Rules": [{"ObjectOwnership": "Nobody"}]}},
+        "MalformedXML",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketOwnershipControls.html",
+    ),
+    bad_policy("no JSON", "{nope", "valid JSON"),
+    bad_policy("no statement", policy(), "Statement"),
+    bad_policy("an unknown version", policy(allow(), Version="2020-01-01"), "version"),
+    bad_policy("no principal", policy(deny(Action="s3:*", Resource=BUCKET)), "Principal"),
+    bad_policy("no resource", policy(deny(Principal="*", Action="s3:*")), "Resource"),
+    bad_policy("another bucket", policy(deny(Principal="*", Action="s3:*", Resource="arn:aws:s3:::other")), "invalid resource"),
+    bad_policy(
+        "another service's action", policy(deny(Principal="*", Action="ec2:RunInstances", Resource=BUCKET)), "invalid action"
+    ),
+    bad_policy(
+        "an object's action on the bucket alone",
+        policy(deny(Principal="*", Action="s3:GetObject", Resource=BUCKET)),
+        "does not apply to any resource",
+    ),
+    bad_policy(
+        "the bucket's action on objects alone",
+        policy(deny(Principal="*", Action="s3:ListBucket", Resource=f"{BUCKET}/*")),
+        "does not apply to any resource",
+    ),
+    bad_policy(
+        "a role that does not exist",
+        policy(allow(Principal={"AWS": "arn:aws:iam::123456789012:role/nobody"}, Action="s3:*", Resource=BUCKET)),
+        "Invalid principal",
+    ),
+    bad_policy("an unknown element", policy(deny(Principal="*", Action="s3:*", Resource=BUCKET, Reason="x")), "Reason"),
+    bad_policy(
+        "an unknown condition",
+        policy(deny(Principal="*", Action="s3:*", Resource=BUCKET, Condition={"Booll": {"aws:SecureTransport": "false"}})),
+        "Booll",
+    ),
+    bad_policy(
+        "effect in small letters", policy({"Effect": "deny", "Principal": "*", "Action": "s3:*", "Resource": BUCKET}), "effect"
+    ),
+    Refusal(
+        "a public policy while those are blocked",
+        "put_bucket_policy",
+        {"Bucket": "key-bucket", "Policy": policy(allow(Principal="*", Action="s3:GetObject", Resource=f"{BUCKET}/*"))},
+        "AccessDenied",
+        PUBLIC,
+        "BlockPublicPolicy",
+    ),
+    lifecycle("no action", "InvalidRequest"),
+    lifecycle("expiry after no day", "InvalidArgument", Expiration={"Days": 0}),
+    lifecycle("a status that is none", "MalformedXML", Status="On", Expiration={"Days": 1}),
+    encryption("an unknown algorithm", "MalformedXML", SSEAlgorithm="AES512"),
+    encryption("a key for AES256", "InvalidArgument", SSEAlgorithm="AES256", KMSMasterKeyID="alias/k"),
+    Refusal(
+        "no versioning status",
+        "put_bucket_versioning",
+        {"Bucket": "key-bucket", "VersioningConfiguration": {"Status": "On"}},
+        "IllegalVersioningConfigurationException",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketVersioning.html",
+    ),
+    Refusal(
+        "a bucket with objects",
+        "delete_bucket",
+        {"Bucket": "key-bucket"},
+        "BucketNotEmpty",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteBucket.html",
+    ),
+    Refusal(
+        "a missing bucket",
+        "get_bucket_policy",
+        {"Bucket": "missing-bucket"},
+        "NoSuchBucket",
+        "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_s3_refuses(aws: Client, refusal: Refusal) -> None:
+    s3 = aws("s3")
+    s3.create_bucket(Bucket="key-bucket", CreateBucketConfiguration=HERE)
+    s3.put_object(Bucket="key-bucket", Key="k", Body=b"x")
+    refusal.check(s3)
