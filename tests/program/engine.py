@@ -173,12 +173,20 @@ def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Depl
 
     @under_mocks
     def run() -> pulumi.Output[None]:
-        outputs = pulumi.Output.from_input(dict(program.build(settings, facts)))
+        told = program.build(settings, facts)
 
         def keep(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)
 
-        return outputs.apply(keep)
+        def keep_secrets(names: frozenset[str]) -> None:
+            deployment.secret_outputs = names
+
+        pulumi.Output.from_input(_secret_names(told)).apply(keep_secrets)
+        return pulumi.Output.from_input(dict(told)).apply(keep)
 
     run()
     return deployment
+
+
+async def _secret_names(outputs: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({name for name, value in outputs.items() if await pulumi.Output.from_input(value).is_secret()})

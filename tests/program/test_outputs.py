@@ -1,0 +1,80 @@
+"""What a stack tells its users."""
+
+import json
+
+import pytest
+
+from tests.program.engine import Deployment, deploy
+from tests.pure import world
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Deployment:
+    settings = world.settings(world.pool("train", "p4d.24xlarge", 4, desiredSize=2), world.pool("test", "g5.xlarge"))
+    return deploy(settings, world.facts(settings))
+
+
+def test_outputs_are_these(deployment: Deployment) -> None:
+    assert set(deployment.outputs) == {
+        "accessPointId",
+        "clusterEndpoint",
+        "clusterName",
+        "connect",
+        "fileSystemId",
+        "keyBucket",
+        "kubeconfig",
+        "nodeSecurityGroupId",
+        "pools",
+        "privateSubnetIds",
+        "publicSubnetIds",
+        "systemPool",
+        "vpcId",
+    }
+
+
+def test_the_kubeconfig_is_a_secret_and_nothing_else_is(deployment: Deployment) -> None:
+    assert deployment.secret_outputs == {"kubeconfig"}
+
+
+def test_the_kubeconfig_asks_aws_who_one_is(deployment: Deployment) -> None:
+    config = json.loads(deployment.outputs["kubeconfig"])
+    assert config["clusters"][0]["cluster"] == {
+        "server": "https://mock.eks.amazonaws.com",
+        "certificate-authority-data": "Y2E=",
+    }
+    command = config["users"][0]["user"]["exec"]
+    assert command["command"] == "aws"
+    assert command["args"][:6] == ["eks", "get-token", "--cluster-name", "gpumpi-test", "--region", "us-west-2"]
+    assert config["current-context"] == config["contexts"][0]["name"]
+
+
+def test_a_pool_says_what_a_job_can_ask_of_it(deployment: Deployment) -> None:
+    assert deployment.outputs["pools"][0] == {
+        "name": "train",
+        "nodeGroup": "gpumpi-test-train",
+        "instanceType": "p4d.24xlarge",
+        "capacity": "ON_DEMAND",
+        "gpus": 8,
+        "slots": 8,
+        "efa": 4,
+        "zones": ["us-west-2a"],
+        "minSize": 0,
+        "desiredSize": 2,
+        "maxSize": 4,
+    }
+
+
+def test_pools_come_in_the_order_of_the_stack_file(deployment: Deployment) -> None:
+    assert [pool["name"] for pool in deployment.outputs["pools"]] == ["train", "test"]
+    assert deployment.outputs["systemPool"]["name"] == "system"
+
+
+def test_the_commands_to_connect_name_cluster_stack_and_region(deployment: Deployment) -> None:
+    connect = deployment.outputs["connect"]
+    assert connect["kubectl"] == "aws eks update-kubeconfig --region us-west-2 --name gpumpi-test"
+    assert "--stack test" in connect["kubeconfig"] and "ssm start-session" in connect["nodeShell"]
+
+
+def test_a_stack_without_a_file_system_names_none() -> None:
+    settings = world.settings(world.pool(), storage={"efs": "none"})
+    assert not {"fileSystemId", "accessPointId"} & set(deploy(settings, world.facts(settings)).outputs)

@@ -1,0 +1,63 @@
+"""The way in: from Pulumi's configuration to resources, or to all errors at once."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.config import set_all_config
+from pulumi.runtime.mocks import set_mocks
+from pulumi.runtime.mocks import test as under_mocks
+
+from infra import program
+from localcloud.engine.mocks import MotoMocks
+from tests.program import engine
+
+
+@pytest.fixture
+def mocks() -> Iterator[MotoMocks]:
+    with MotoMocks("us-west-2") as found:
+        set_mocks(found, project="gpumpi", stack="test")
+        yield found
+    set_all_config({})
+
+
+def configure(**values: Any) -> None:
+    """What the engine hands to the program: text, structured values as JSON."""
+    texts = {f"gpumpi:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    set_all_config({"aws:region": "us-west-2", **texts})
+
+
+def test_a_good_configuration_becomes_a_cluster(mocks: MotoMocks) -> None:
+    configure(target={"kind": "eks"}, pools=[{"name": "train", "instanceType": "g5.xlarge", "maxSize": 2}])
+    under_mocks(program.run)()
+    (cluster,) = mocks.created(engine.CLUSTER)
+    assert cluster.state["status"] == "ACTIVE"
+    assert {group.inputs["labels"]["gpumpi.io/pool"] for group in mocks.created(engine.NODE_GROUP)} == {"system", "train"}
+
+
+def test_all_errors_come_at_once_as_text_and_nothing_is_created(mocks: MotoMocks) -> None:
+    configure(
+        target={"kind": "eks", "kubernetesVersion": "1.20"},
+        pools=[{"name": "Train", "instanceType": "g5.xlarg", "maxSize": 2}, {"name": "b", "instanceType": "g5.xlarge"}],
+    )
+    with pytest.raises(pulumi.RunError) as error:
+        program.run()
+    lines = str(error.value).splitlines()
+    paths = [line.split(":")[0] for line in lines]
+    assert paths == ["target.kubernetesVersion", "pools[0].name", "pools[0].instanceType", "pools[1].maxSize"]
+    assert "did you mean g5.xlarge" in lines[2]
+    assert mocks.resources == []
+
+
+def test_an_aws_that_does_not_answer_is_named(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(target={"kind": "eks"})
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(pulumi.RunError, match="credentials"):
+        program.run()
+    assert mocks.resources == []
