@@ -103,6 +103,14 @@ def test_a_new_template_version_replaces_every_node(world: World) -> None:
     assert instance["Monitoring"]["State"] == "enabled"
 
 
+def test_a_new_template_version_may_change_the_instance_type(world: World) -> None:
+    template = world.template(InstanceType="m7i.large")
+    world.node_group(launchTemplate=template)
+    world.ec2.create_launch_template_version(LaunchTemplateId=template["id"], LaunchTemplateData={"InstanceType": "m7i.xlarge"})
+    assert world.update_version(launchTemplate={"id": template["id"], "version": "2"})["status"] == "Successful"
+    assert [instance["InstanceType"] for instance in world.instances(world.describe_group())] == ["m7i.xlarge"]
+
+
 def test_a_version_update_that_changes_nothing_leaves_the_nodes_alone(world: World) -> None:
     world.node_group()
     before = world.instance_ids()

@@ -124,7 +124,7 @@ def add_creator(cluster: Cluster) -> None:
 
 
 def add_nodes(cluster: Cluster, role_arn: str) -> None:
-    """The entry by which the nodes of a managed node group join; EKS makes it, and leaves it when the group goes."""
+    """The entry by which the nodes of a managed node group join; EKS makes it. It is left when the group goes."""
     if cluster.authentication_mode != "CONFIG_MAP" and role_arn not in cluster.access_entries:
         _add(cluster, role_arn, "EC2_LINUX", NODE_USER, NODE_GROUPS["EC2_LINUX"], {})
 

@@ -63,7 +63,7 @@ def update_nodegroup_config(call: Call) -> Record:
         record.update(after, modifiedAt=now(), status="ACTIVE")
         if "labels" in after or "taints" in after:
             # Running nodes get them through Kubernetes, new ones by their boot text.
-            _renew_template(cluster, group, ec2)
+            _renew_template(cluster, group, ec2, group.template, {})
         publish_node_group(cluster, group, "changed")
 
     update = updates.start(group.updates, "ConfigUpdate", _config_params(params), "eks-node-group-update", done)
@@ -108,10 +108,8 @@ def update_nodegroup_version(call: Call) -> Record:
         raise invalid_request(f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group.")
     before = own_template.default_version_number
     if any(record.get(name) != value for name, value in after.items()):
-        data = node_launch.template_data(cluster, {**record, **after}, template, _types(group, template), str(group.profile))
         try:
-            node_launch.add_version(own_template, data)
-            node_scaling.use_new_template(cluster, group)
+            _renew_template(cluster, group, ec2, template, after)
         except AwsError as error:
             own_template.default_version_number = before
             raise invalid_request(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
@@ -125,7 +123,7 @@ def update_nodegroup_version(call: Call) -> Record:
         else:
             own_template.default_version_number = before
             if group.template_id in ec2.launch_templates:
-                node_scaling.use_new_template(cluster, group)
+                node_scaling.use_new_template(cluster, group, group.types)
             text = (
                 f"Couldn't proceed with upgrade process as new nodes are not joining node group {group.name}: {refused.message}"
             )
@@ -200,9 +198,11 @@ def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: 
     return {"version": version, "releaseVersion": node_group_image.release_version(version)}
 
 
-def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any) -> None:
+def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: UserTemplate, changes: Record) -> None:
+    """New nodes start from what the node group says now, and the changes."""
     if group.template_id not in ec2.launch_templates:
         return
-    data = node_launch.template_data(cluster, group.record, group.template, group.types, str(group.profile))
+    record, types = {**group.record, **changes}, _types(group, template)
+    data = node_launch.template_data(cluster, record, template, types, str(group.profile))
     node_launch.add_version(ec2.launch_templates[group.template_id], data)
-    node_scaling.use_new_template(cluster, group)
+    node_scaling.use_new_template(cluster, group, types)

@@ -42,7 +42,7 @@ def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
         "TerminationPolicies": TERMINATION_POLICIES,
         "CapacityRebalance": record["capacityType"] == "SPOT",
         "Tags": [{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in owned.items()],
-        **_launch_source(cluster, group),
+        **_launch_source(cluster, group, group.types),
     }
     group_calls.create(backend_of("autoscaling", cluster.account, cluster.region), params)
 
@@ -54,10 +54,10 @@ def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
         )
 
 
-def use_new_template(cluster: Cluster, group: NodeGroup) -> None:
+def use_new_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
     """New instances get the default version of EKS's template; those that run stay as they are."""
     for found in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(found, _launch_source(cluster, group))
+        group_calls.update(found, _launch_source(cluster, group, types))
 
 
 def empty(cluster: Cluster, group: NodeGroup) -> None:
@@ -70,7 +70,7 @@ def delete(cluster: Cluster, group: NodeGroup) -> None:
         group_calls.delete(found, force=True)
 
 
-def _launch_source(cluster: Cluster, group: NodeGroup) -> Record:
+def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
     """EKS's template; its types as overrides, which a capacity block cannot have."""
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
     specification = {"LaunchTemplateId": template.id, "Version": str(template.default_version_number)}
@@ -81,7 +81,7 @@ def _launch_source(cluster: Cluster, group: NodeGroup) -> Record:
         "MixedInstancesPolicy": {
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": specification,
-                "Overrides": [{"InstanceType": name} for name in group.types],
+                "Overrides": [{"InstanceType": name} for name in types],
             },
             "InstancesDistribution": {
                 "OnDemandAllocationStrategy": "prioritized",
