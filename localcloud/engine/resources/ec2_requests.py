@@ -1,4 +1,4 @@
-"""What requests to EC2 have in common: things that are gone, patience, half-made resources, ARNs."""
+"""What requests to AWS have in common: things that are gone, patience, half-made resources, ARNs of EC2."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping

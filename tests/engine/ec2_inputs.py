@@ -1,0 +1,331 @@
+"""For each EC2 type inputs that together use every property its handler declares, with values that are not AWS's own choice."""
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+
+from localcloud.engine.resource import Args
+from tests.engine import ec2_world as w
+
+TAGS = {"Name": "thing", "gpumpi:stack": "test"}
+READ_ONLY = {"Effect": "Allow", "Principal": "*", "Action": "s3:Get*", "Resource": "*"}
+POLICY = json.dumps({"Version": "2012-10-17", "Statement": [READ_ONLY]})
+USER_DATA = base64.b64encode(b"#!/bin/sh\ntrue\n").decode()
+
+Inputs = Callable[[w.World], Args]
+
+
+def rules(world: w.World) -> Args:
+    """Bundles with every kind of source, and one rule for all traffic inside of the group."""
+    bundle = {
+        "protocol": "tcp",
+        "fromPort": 22,
+        "toPort": 23,
+        "description": "shell",
+        "self": True,
+        "cidrBlocks": ["10.1.0.0/16", "10.2.0.0/16"],
+        "ipv6CidrBlocks": ["2001:db8::/32"],
+        "securityGroups": [world.group],
+    }
+    storage = {"protocol": "tcp", "fromPort": 443, "toPort": 443, "prefixListIds": [world.prefix_list]}
+    everything = {"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True}
+    return {"ingress": [bundle, storage, everything], "egress": [{**bundle, "description": "out"}, storage]}
+
+
+def template(world: w.World) -> Args:
+    return {
+        "name": "nodes",
+        "description": "first",
+        "defaultVersion": 1,
+        "blockDeviceMappings": [
+            {
+                "deviceName": "/dev/xvda",
+                "ebs": {
+                    "deleteOnTermination": "true",
+                    "encrypted": "true",
+                    "iops": 4000,
+                    "kmsKeyId": f"arn:aws:kms:{w.REGION}:{w.ACCOUNT}:key/1234",
+                    "snapshotId": "snap-0123456789abcdef0",
+                    "throughput": 250,
+                    "volumeInitializationRate": 100,
+                    "volumeSize": 200,
+                    "volumeType": "gp3",
+                },
+            },
+            {"deviceName": "/dev/sdb", "virtualName": "ephemeral0"},
+            {"deviceName": "/dev/sdc", "noDevice": "true"},
+        ],
+        "capacityReservationSpecification": {
+            "capacityReservationPreference": "capacity-reservations-only",
+            "capacityReservationTarget": {
+                "capacityReservationId": "cr-0123456789abcdef0",
+                "capacityReservationResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/reserved",
+            },
+        },
+        "cpuOptions": {"coreCount": 48, "threadsPerCore": 1},
+        "disableApiStop": True,
+        "disableApiTermination": True,
+        "ebsOptimized": "true",
+        "enclaveOptions": {"enabled": True},
+        "hibernationOptions": {"configured": True},
+        "iamInstanceProfile": {"arn": f"arn:aws:iam::{w.ACCOUNT}:instance-profile/nodes", "name": "nodes"},
+        "imageId": "ami-0123456789abcdef0",
+        "instanceInitiatedShutdownBehavior": "terminate",
+        "instanceMarketOptions": {
+            "marketType": "spot",
+            "spotOptions": {
+                "blockDurationMinutes": 60,
+                "instanceInterruptionBehavior": "terminate",
+                "maxPrice": "9.99",
+                "spotInstanceType": "one-time",
+            },
+        },
+        "instanceType": "p5.48xlarge",
+        "keyName": "mine",
+        "maintenanceOptions": {"autoRecovery": "disabled"},
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpProtocolIpv6": "disabled",
+            "httpPutResponseHopLimit": 2,
+            "httpTokens": "required",
+            "instanceMetadataTags": "enabled",
+        },
+        "monitoring": {"enabled": True},
+        "networkInterfaces": [interface(world), {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"}],
+        "networkPerformanceOptions": {"bandwidthWeighting": "vpc-1"},
+        "placement": {
+            "affinity": "host",
+            "availabilityZone": "us-west-2a",
+            "groupId": "pg-0123456789abcdef0",
+            "groupName": "close",
+            "hostId": "h-0123456789abcdef0",
+            "hostResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/hosts",
+            "partitionNumber": 2,
+            "spreadDomain": "rack",
+            "tenancy": "host",
+        },
+        "privateDnsNameOptions": {
+            "enableResourceNameDnsARecord": True,
+            "enableResourceNameDnsAaaaRecord": True,
+            "hostnameType": "resource-name",
+        },
+        "tagSpecifications": [{"resourceType": kind, "tags": TAGS} for kind in ("instance", "volume", "network-interface")],
+        "userData": USER_DATA,
+        "vpcSecurityGroupIds": [world.group, world.other_group],
+        "tags": TAGS,
+    }
+
+
+def interface(world: w.World) -> Args:
+    return {
+        "associateCarrierIpAddress": "true",
+        "associatePublicIpAddress": "false",
+        "connectionTrackingSpecification": {"tcpEstablishedTimeout": 350, "udpStreamTimeout": 100, "udpTimeout": 40},
+        "deleteOnTermination": "true",
+        "description": "first",
+        "deviceIndex": 2,
+        "enaQueueCount": 4,
+        "enaSrdSpecification": {"enaSrdEnabled": True, "enaSrdUdpSpecification": {"enaSrdUdpEnabled": True}},
+        "interfaceType": "efa",
+        "ipv4AddressCount": 3,
+        "ipv4PrefixCount": 1,
+        "ipv4Prefixes": ["10.0.0.64/28"],
+        "ipv6AddressCount": 2,
+        "ipv6Addresses": ["2001:db8::1", "2001:db8::2"],
+        "ipv6PrefixCount": 1,
+        "ipv6Prefixes": ["2001:db8:1::/80"],
+        "networkCardIndex": 3,
+        "networkInterfaceId": "eni-0123456789abcdef0",
+        "primaryIpv6": "true",
+        "privateIpAddress": "10.0.0.9",
+        "securityGroups": [world.group, world.other_group],
+        "subnetId": world.subnet,
+    }
+
+
+INPUTS: Mapping[str, tuple[Inputs, ...]] = {
+    w.VPC: (
+        lambda _: {
+            "cidrBlock": "10.1.0.0/16",
+            "instanceTenancy": "dedicated",
+            "enableDnsSupport": False,
+            "enableDnsHostnames": False,
+            "enableNetworkAddressUsageMetrics": True,
+            "tags": TAGS,
+        },
+        lambda _: {"cidrBlock": "10.1.0.0/16", "enableDnsHostnames": True},
+    ),
+    w.SUBNET: (
+        lambda world: {
+            "vpcId": world.vpc,
+            "cidrBlock": "10.0.7.0/24",
+            "availabilityZone": "us-west-2c",
+            "mapPublicIpOnLaunch": True,
+            "enableResourceNameDnsARecordOnLaunch": True,
+            "tags": TAGS,
+        },
+        lambda world: {"vpcId": world.vpc, "cidrBlock": "10.0.7.0/24", "availabilityZoneId": "usw2-az3"},
+    ),
+    w.INTERNET_GATEWAY: (lambda world: {"vpcId": world.vpc, "tags": TAGS}, lambda _: {}),
+    w.EIP: (
+        lambda _: {"domain": "vpc", "tags": TAGS},
+        lambda world: {"domain": "vpc", "networkInterface": world.interface, "associateWithPrivateIp": "10.0.0.4"},
+        lambda world: {"domain": "vpc", "instance": world.instance},
+    ),
+    w.NAT_GATEWAY: (
+        lambda world: {"subnetId": world.public_subnet, "allocationId": world.address, "tags": TAGS},
+        lambda world: {"subnetId": world.subnet, "connectivityType": "private", "privateIp": "10.0.0.77"},
+    ),
+    w.ROUTE_TABLE: (
+        lambda world: {
+            "vpcId": world.vpc,
+            "routes": [
+                {"cidrBlock": "0.0.0.0/0", "gatewayId": world.internet_gateway},
+                {"cidrBlock": "10.5.0.0/16", "natGatewayId": world.nat_gateway},
+                {"cidrBlock": "10.6.0.0/16", "networkInterfaceId": world.interface},
+                {"cidrBlock": "10.7.0.0/16", "transitGatewayId": world.transit_gateway},
+                {"cidrBlock": "10.9.0.0/16", "vpcPeeringConnectionId": world.peering},
+                {"ipv6CidrBlock": "::/0", "egressOnlyGatewayId": world.egress_only_gateway},
+                {"destinationPrefixListId": world.prefix_list, "natGatewayId": world.nat_gateway},
+            ],
+            "tags": TAGS,
+        },
+    ),
+    w.ROUTE: (
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationCidrBlock": "0.0.0.0/0",
+            "gatewayId": world.internet_gateway,
+        },
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationPrefixListId": world.prefix_list,
+            "natGatewayId": world.nat_gateway,
+        },
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationIpv6CidrBlock": "::/0",
+            "egressOnlyGatewayId": world.egress_only_gateway,
+        },
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationCidrBlock": "10.5.0.0/16",
+            "networkInterfaceId": world.interface,
+        },
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationCidrBlock": "10.5.0.0/16",
+            "transitGatewayId": world.transit_gateway,
+        },
+        lambda world: {
+            "routeTableId": world.route_table,
+            "destinationCidrBlock": "10.9.0.0/16",
+            "vpcPeeringConnectionId": world.peering,
+        },
+    ),
+    w.ROUTE_TABLE_ASSOCIATION: (lambda world: {"subnetId": world.subnet, "routeTableId": world.route_table},),
+    w.VPC_ENDPOINT: (
+        lambda world: {
+            "vpcId": world.vpc,
+            "serviceName": f"com.amazonaws.{w.REGION}.s3",
+            "policy": POLICY,
+            "routeTableIds": [world.route_table, world.other_route_table],
+            "tags": TAGS,
+        },
+        lambda world: {
+            "vpcId": world.vpc,
+            "serviceName": f"com.amazonaws.{w.REGION}.ecr.api",
+            "vpcEndpointType": "Interface",
+            "privateDnsEnabled": True,
+            "subnetIds": [world.subnet, world.other_subnet],
+            "securityGroupIds": [world.group],
+        },
+    ),
+    w.FLOW_LOG: (
+        lambda world: {
+            "vpcId": world.vpc,
+            "iamRoleArn": world.role,
+            "logDestination": world.log_group,
+            "trafficType": "ALL",
+            "maxAggregationInterval": 60,
+            "tags": TAGS,
+        },
+        lambda world: {
+            "subnetId": world.subnet,
+            "logDestination": world.bucket,
+            "logDestinationType": "s3",
+            "logFormat": "${version} ${srcaddr}",
+            "trafficType": "REJECT",
+        },
+        lambda world: {
+            "eniId": world.interface,
+            "logDestination": world.bucket,
+            "logDestinationType": "s3",
+            "trafficType": "ALL",
+        },
+    ),
+    w.DEFAULT_SECURITY_GROUP: (
+        lambda world: {"vpcId": world.vpc, **rules(world), "tags": TAGS},
+        lambda world: {"vpcId": world.vpc},
+    ),
+    w.SECURITY_GROUP: (
+        lambda world: {
+            "name": "nodes",
+            "description": "for nodes",
+            "vpcId": world.vpc,
+            "revokeRulesOnDelete": True,
+            **rules(world),
+            "tags": TAGS,
+        },
+        lambda world: {"namePrefix": "nodes-", "vpcId": world.vpc},
+    ),
+    w.PLACEMENT_GROUP: (
+        lambda _: {"name": "close", "strategy": "cluster", "tags": TAGS},
+        lambda _: {"strategy": "partition", "partitionCount": 3},
+        lambda _: {"strategy": "spread", "spreadLevel": "rack"},
+    ),
+    w.LAUNCH_TEMPLATE: (
+        template,
+        lambda _: {"namePrefix": "nodes-", "imageId": "ami-0123456789abcdef0", "updateDefaultVersion": True},
+        lambda _: {},
+    ),
+    w.INGRESS_RULE: (
+        lambda world: {
+            "securityGroupId": world.group,
+            "ipProtocol": "-1",
+            "referencedSecurityGroupId": world.group,
+            "description": "between nodes",
+            "tags": TAGS,
+        },
+        lambda world: {
+            "securityGroupId": world.group,
+            "ipProtocol": "tcp",
+            "fromPort": 443,
+            "toPort": 444,
+            "cidrIpv4": "10.1.0.0/16",
+        },
+        lambda world: {
+            "securityGroupId": world.group,
+            "ipProtocol": "17",
+            "fromPort": 53,
+            "toPort": 53,
+            "cidrIpv6": "2001:db8::/32",
+            "description": "names",
+        },
+        lambda world: {
+            "securityGroupId": world.group,
+            "ipProtocol": "tcp",
+            "fromPort": 443,
+            "toPort": 443,
+            "prefixListId": world.prefix_list,
+            "description": "storage",
+        },
+    ),
+    w.AUTOSCALING_TAG: (
+        lambda world: {
+            "autoscalingGroupName": world.autoscaling_group,
+            "tag": {"key": "k8s.io/cluster-autoscaler/node-template/label/gpu", "value": "a100", "propagateAtLaunch": True},
+        },
+    ),
+}
+INPUTS = {**INPUTS, w.EGRESS_RULE: INPUTS[w.INGRESS_RULE]}

@@ -1,0 +1,131 @@
+"""Every EC2 handler: made as asked, unchanged when asked again, gone when deleted, nothing ignored."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from localcloud.engine import lifecycle
+from localcloud.engine.autonaming import Wish
+from localcloud.engine.diff import same
+from localcloud.engine.resource import RESOURCES, Prop
+from tests.engine.ec2_inputs import INPUTS
+from tests.engine.ec2_world import DEFAULT_SECURITY_GROUP, EGRESS_RULE, INGRESS_RULE, ROUTE, World, empty_world, shared_account  # noqa: F401
+from tests.engine.life import Recorder
+
+CASES = [
+    pytest.param(token, inputs, id=f"{token.split(':')[-1]}-{number}")
+    for token, variants in INPUTS.items()
+    for number, inputs in enumerate(variants)
+]
+HANDLERS = {
+    token: resource
+    for token, resource in RESOURCES.items()
+    if type(resource).__module__.rsplit(".", 1)[-1].startswith(("ec2_", "autoscaling"))
+}
+IDENTITY = {
+    ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
+    INGRESS_RULE: ("ipProtocol",),  # AWS answers udp for 17
+    EGRESS_RULE: ("ipProtocol",),
+}
+"""What a handler must know to find its resource, or to tell it in the program's words."""
+
+
+def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
+    """Every property, the nested ones too, as `ingress.cidrBlocks`."""
+    for name, prop in props.items():
+        yield path + name
+        yield from declared(prop.fields or {}, f"{path}{name}.")
+
+
+def given(props: Mapping[str, Prop], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield path + name
+        fields = props[name].fields
+        for part in (value if isinstance(value, list) else [value]) if fields else []:
+            yield from given(fields, part, f"{path}{name}.")
+
+
+def test_every_handler_is_tried() -> None:
+    assert set(INPUTS) == set(HANDLERS)
+
+
+@pytest.mark.parametrize("token", sorted(HANDLERS))
+def test_every_declared_property_is_tried(token: str, ec2_world: World) -> None:
+    props = HANDLERS[token].props
+    tried = {path for inputs in INPUTS[token] for path in given(props, inputs(ec2_world))}
+    assert set(declared(props)) - tried == set()
+
+
+@pytest.mark.parametrize(("token", "inputs"), CASES)
+def test_aws_has_what_the_program_asked_for(token: str, inputs: Any, ec2_world: World) -> None:
+    wanted = inputs(ec2_world)
+    thing = ec2_world.make(token, **wanted)
+    props = thing.resource.props
+    known = {name: wanted[name] for name in IDENTITY.get(token, ()) if name in wanted}
+    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # what AWS says, without any memory of what was given
+    assert seen is not None
+    told = {name: value for name, value in wanted.items() if not props[name].write_only}
+    ignored = [name for name, value in told.items() if not same(props[name], seen.get(name), value)]
+    assert not ignored, f"asked for {[wanted[name] for name in ignored]}, AWS has {[seen.get(name) for name in ignored]}"
+
+
+@pytest.mark.parametrize(("token", "inputs"), CASES)
+def test_an_unchanged_program_changes_nothing(token: str, inputs: Any, ec2_world: World) -> None:
+    thing = ec2_world.make(token, **inputs(ec2_world))
+    assert thing.differences() == set()
+    thing.refresh()
+    assert thing.differences() == set()
+    assert lifecycle.refreshed_inputs(thing.resource, thing.inputs, thing.state) == thing.inputs
+
+
+@pytest.mark.parametrize(("token", "inputs"), CASES)
+def test_a_deleted_resource_is_gone_and_may_be_deleted_again(token: str, inputs: Any, ec2_world: World) -> None:
+    thing = ec2_world.make(token, **inputs(ec2_world))
+    thing.delete()
+    if token != DEFAULT_SECURITY_GROUP:
+        assert thing.refresh() is None
+    thing.delete()
+
+
+def sdk_names(token: str, suffix: str = "") -> set[str]:
+    """The properties of a resource, or of its arguments, as the SDK sends them."""
+    module, name = token.split("/")[0].removeprefix("aws:"), token.split(":")[-1]
+    members = vars(getattr(importlib.import_module(f"pulumi_aws.{module}"), name + suffix))
+    getters = {name: inspect.getsource(member.fget) for name, member in members.items() if isinstance(member, property)}
+    renamed = {name: re.search(r'@pulumi\.getter\(name="(\w+)"\)', source) for name, source in getters.items()}
+    return {found[1] if found else name for name, found in renamed.items()}
+
+
+@pytest.mark.parametrize("token", sorted(HANDLERS))
+def test_every_name_is_one_of_the_sdk(token: str, ec2_world: World) -> None:
+    assert set(HANDLERS[token].props) - sdk_names(token, "Args") == set()
+    state = ec2_world.make(token, **INPUTS[token][0](ec2_world)).state
+    assert set(state) - sdk_names(token) == {"id"}
+
+
+@pytest.mark.parametrize("token", sorted(HANDLERS))
+def test_an_unknown_property_is_refused_by_name(token: str) -> None:
+    _, refusals = lifecycle.check(HANDLERS[token], "thing", {"madeUp": 1}, {}, Wish())
+    assert [refusal.path for refusal in refusals] == ["madeUp"]
+
+
+@pytest.mark.parametrize(
+    ("token", "name"),
+    [(token, name) for token, resource in HANDLERS.items() for name, prop in resource.props.items() if prop.write_only],
+)
+def test_what_aws_never_tells_is_used_all_the_same(token: str, name: str, ec2_world: World) -> None:
+    inputs = next(inputs for inputs in (make(ec2_world) for make in INPUTS[token]) if name in inputs)
+    resource, used = HANDLERS[token], set[str]()
+    args = Recorder(inputs, used)
+    id = resource.create(ec2_world.aws, args)
+
+    def state() -> Recorder:
+        return Recorder({**inputs, **(resource.read(ec2_world.aws, id, inputs) or {})}, used)
+
+    resource.update(ec2_world.aws, id, state(), args, frozenset({name}))
+    resource.delete(ec2_world.aws, id, state())
+    assert name in used

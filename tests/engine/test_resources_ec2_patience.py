@@ -1,0 +1,145 @@
+"""Where the official provider waits or tries again, EC2 handlers do too; where AWS says no for good, they say what it said."""
+
+import itertools
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import durations, faults
+from localcloud.aws.faults import Fault
+from localcloud.engine import lifecycle
+from localcloud.engine.lifecycle import InitializationFailed
+from localcloud.engine.resource import RESOURCES
+from localcloud.engine.resources import ec2_security_group
+from localcloud.engine.resources.ec2_requests import insist
+from tests.engine import ec2_world as w
+from tests.engine.ec2_inputs import INPUTS
+from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
+
+
+def fail(operation: str, code: str, times: int = 2, message: str = "has dependencies") -> None:
+    faults.add(Fault("ec2", operation, code, message, times=times))
+
+
+@pytest.mark.parametrize(
+    ("token", "operation", "code"),
+    [
+        (w.VPC, "DeleteVpc", "DependencyViolation"),
+        (w.SUBNET, "DeleteSubnet", "DependencyViolation"),
+        (w.INTERNET_GATEWAY, "DetachInternetGateway", "DependencyViolation"),
+        (w.INTERNET_GATEWAY, "DeleteInternetGateway", "DependencyViolation"),
+        (w.ROUTE_TABLE, "DeleteRouteTable", "DependencyViolation"),
+        (w.SECURITY_GROUP, "DeleteSecurityGroup", "DependencyViolation"),
+        (w.SECURITY_GROUP, "DeleteSecurityGroup", "InvalidGroup.InUse"),
+    ],
+)
+def test_a_deletion_waits_for_what_still_depends_on_it(token: str, operation: str, code: str, ec2_world: World) -> None:
+    thing = ec2_world.make(token, **INPUTS[token][0](ec2_world))
+    fail(operation, code)
+    thing.delete()
+    assert faults.pending() == []
+    assert thing.refresh() is None
+
+
+def test_in_the_end_the_error_is_what_aws_said(ec2_world: World) -> None:
+    ec2 = ec2_world.ec2
+    assert ec2_world.subnet
+    with pytest.raises(ClientError, match="DependencyViolation"):
+        insist(ec2_world.aws, "VPC", lambda: ec2.delete_vpc(VpcId=ec2_world.vpc), "DependencyViolation", timeout=0.01)
+
+
+def test_another_error_is_not_tried_again(ec2_world: World) -> None:
+    thing = ec2_world.make(w.SUBNET, **INPUTS[w.SUBNET][0](ec2_world))
+    fail("DeleteSubnet", "UnauthorizedOperation", message="You are not authorized")
+    with pytest.raises(lifecycle.OperationFailed, match=r"deleting EC2 Subnet \(subnet-.*UnauthorizedOperation: You are not"):
+        thing.delete()
+    assert [fault.times for fault in faults.pending()] == [1]
+
+
+def test_a_new_role_of_flow_logs_may_take_a_while_to_be_known(ec2_world: World) -> None:
+    fail("CreateFlowLogs", "InvalidParameter", message="Unable to assume given IAM role")
+    ec2_world.make(w.FLOW_LOG, **INPUTS[w.FLOW_LOG][0](ec2_world))
+    fail("CreateFlowLogs", "InvalidParameter", message="something else", times=1)
+    with pytest.raises(lifecycle.OperationFailed, match="something else"):
+        ec2_world.make(w.FLOW_LOG, **INPUTS[w.FLOW_LOG][1](ec2_world))
+
+
+def test_a_nat_gateway_that_fails_is_remembered_with_the_reason(ec2_world: World) -> None:
+    inputs = {"subnetId": ec2_world.subnet, "allocationId": ec2_world.address}  # a subnet without a way out
+    with pytest.raises(InitializationFailed, match=r"unexpected state 'failed': Gateway\.NotAttached: Network vpc-") as failure:
+        ec2_world.make(w.NAT_GATEWAY, **inputs)
+    assert failure.value.id.startswith("nat-")
+    lifecycle.delete(RESOURCES[w.NAT_GATEWAY], ec2_world.aws, failure.value.id, failure.value.state)
+
+
+@pytest.mark.parametrize(
+    ("token", "operation"),
+    [
+        (w.VPC, "ModifyVpcAttribute"),
+        (w.SUBNET, "ModifySubnetAttribute"),
+        (w.INTERNET_GATEWAY, "AttachInternetGateway"),
+        (w.ROUTE_TABLE, "CreateRoute"),
+        (w.SECURITY_GROUP, "AuthorizeSecurityGroupIngress"),
+        (w.DEFAULT_SECURITY_GROUP, "AuthorizeSecurityGroupEgress"),
+    ],
+)
+def test_what_exists_is_remembered_when_its_settings_fail(token: str, operation: str, ec2_world: World) -> None:
+    inputs = INPUTS[token][0](ec2_world)
+    fail(operation, "InternalError", times=1, message="bad day")
+    faults.pending()[0].status = 400  # a 500 is tried again by the client
+    with pytest.raises(InitializationFailed, match=f"creating .*{operation}.*InternalError: bad day") as failure:
+        ec2_world.make(token, **inputs)
+    resource, id = RESOURCES[token], failure.value.id
+    assert resource.read(ec2_world.aws, id, failure.value.state) is not None
+    lifecycle.delete(resource, ec2_world.aws, id, failure.value.state)
+
+
+@pytest.mark.parametrize("token", [w.NAT_GATEWAY, w.VPC_ENDPOINT])
+def test_creation_and_deletion_wait_as_long_as_aws_takes(
+    token: str, ec2_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = INPUTS[token][-1](ec2_world)
+    clock = itertools.count(step=20)
+    monkeypatch.setattr(durations, "now", lambda: float(next(clock)))
+    durations.set_factor(1)
+    try:
+        thing = ec2_world.make(token, **inputs)
+        assert thing.state.get("state", "available") == "available"
+        thing.delete()
+    finally:
+        durations.set_factor(0)
+    described = {
+        w.NAT_GATEWAY: lambda: ec2_world.ec2.describe_nat_gateways()["NatGateways"],
+        w.VPC_ENDPOINT: lambda: ec2_world.ec2.describe_vpc_endpoints()["VpcEndpoints"],
+    }[token]()
+    assert {one["State"] for one in described} <= {"deleted"}
+
+
+def test_a_group_that_may_revoke_rules_goes_although_others_name_it(
+    ec2_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ec2_security_group, "FIRST_TRY", 0.01)
+    group = ec2_world.make(w.SECURITY_GROUP, vpcId=ec2_world.vpc, revokeRulesOnDelete=True)
+    ec2_world.make(
+        w.INGRESS_RULE, securityGroupId=ec2_world.other_group, ipProtocol="-1", referencedSecurityGroupId=group.id
+    )
+    group.delete()
+    assert group.refresh() is None
+    assert ec2_world.ec2.describe_security_groups(GroupIds=[ec2_world.other_group])["SecurityGroups"][0]["IpPermissions"] == []
+
+
+def test_the_default_group_is_only_forgotten(ec2_world: World) -> None:
+    group = ec2_world.make(w.DEFAULT_SECURITY_GROUP, vpcId=ec2_world.vpc)
+    assert (group.state["ingress"], group.state["egress"], group.state["name"]) == ([], [], "default")
+    group.delete()
+    assert group.refresh() is not None
+
+
+def test_a_route_has_terraforms_id(ec2_world: World) -> None:
+    thing = ec2_world.make(w.ROUTE, **INPUTS[w.ROUTE][0](ec2_world))
+    assert thing.id == f"r-{ec2_world.route_table}1080289494"
+
+
+def test_a_tag_of_an_autoscaling_group_has_terraforms_id(ec2_world: World) -> None:
+    thing = ec2_world.make(w.AUTOSCALING_TAG, **INPUTS[w.AUTOSCALING_TAG][0](ec2_world))
+    assert thing.id == "nodes,k8s.io/cluster-autoscaler/node-template/label/gpu"
