@@ -117,7 +117,7 @@ class RecordingMonitor(MockMonitor):
         self._deployment = deployment
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
-        response = super().RegisterResource(request)
+        response: resource_pb2.RegisterResourceResponse = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type == STACK:
             return response
         parent_types = request.parent.split("::")[2].split("$") if request.parent else []
@@ -171,7 +171,7 @@ def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Depl
     mocks = mocks or Defaults()
     set_mocks(mocks, project="gpumpi", stack=settings.stack, monitor=RecordingMonitor(mocks, deployment))
 
-    @under_mocks
+    @under_mocks  # type: ignore[untyped-decorator]
     def run() -> pulumi.Output[None]:
         told = program.build(settings, facts)
 
@@ -181,7 +181,7 @@ def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Depl
         def keep_secrets(names: frozenset[str]) -> None:
             deployment.secret_outputs = names
 
-        pulumi.Output.from_input(_secret_names(told)).apply(keep_secrets)
+        pulumi.Output.from_input(_secret_names(told)).apply(keep_secrets)  # type: ignore[arg-type]
         return pulumi.Output.from_input(dict(told)).apply(keep)
 
     run()

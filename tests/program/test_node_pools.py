@@ -21,9 +21,7 @@ CLUSTER_GROUP, NODES_GROUP = "sg-cluster", "gpumpi-test-nodes-id"
 
 def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, **more: Any) -> Deployment:
     settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform={"autoscaler": autoscaler})
-    reservation = ReservationFact(
-        world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4, match="targeted"
-    )
+    reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)
     return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
 
 
@@ -46,7 +44,7 @@ def boot(of: Deployment, name: str = "train") -> list[Any]:
     """The parts of the user data, NodeConfig first and understood."""
     text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
     parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
-    return [yaml.safe_load(parts[0])["spec"], *parts[1:]]
+    return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def configure(**values: Any) -> None:
 
 def test_a_good_configuration_becomes_a_cluster(mocks: MotoMocks) -> None:
     configure(target={"kind": "eks"}, pools=[{"name": "train", "instanceType": "g5.xlarge", "maxSize": 2}])
-    under_mocks(program.run)()
+    under_mocks(program.run)()  # type: ignore[no-untyped-call]
     (cluster,) = mocks.created(engine.CLUSTER)
     assert cluster.state["status"] == "ACTIVE"
     assert {group.inputs["labels"]["gpumpi.io/pool"] for group in mocks.created(engine.NODE_GROUP)} == {"system", "train"}
