@@ -202,6 +202,15 @@ def test_a_member_can_be_taken_out_with_or_without_a_replacement(world: World) -
     assert [item["InstanceId"] == second for item in group(world)["Instances"]] == [False]
 
 
+def test_instances_are_shown_with_their_group(world: World) -> None:
+    make(world, desired=1)
+    autoscaling = world.client("autoscaling")
+    instance_id = group(world)["Instances"][0]["InstanceId"]
+    shown = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"][0]
+    assert (shown["AutoScalingGroupName"], shown["LifecycleState"], shown["HealthStatus"]) == ("nodes", "InService", "HEALTHY")
+    assert autoscaling.describe_traffic_sources(AutoScalingGroupName="nodes")["TrafficSources"] == []
+
+
 def test_tags_are_found_by_filter(world: World) -> None:
     make(world, desired=0, Tags=[{"Key": "a", "Value": "1", "PropagateAtLaunch": True}])
     autoscaling = world.client("autoscaling")
@@ -233,7 +242,7 @@ def test_members_take_their_time(world: World, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_group_deleted_by_force_leaves_nothing(world: World) -> None:
     before = {str(item) for item in inventory.leftovers()}
-    make(world, desired=3, LifecycleHookSpecificationList=None)
+    make(world, desired=3)
     world.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="nodes", ForceDelete=True)
     world.ec2.delete_launch_template(LaunchTemplateName="nodes")
     assert {str(item) for item in inventory.leftovers()} == before

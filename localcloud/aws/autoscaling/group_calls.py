@@ -51,28 +51,7 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
     configuration = params.get("LaunchConfigurationName")
     if configuration and configuration not in backend.launch_configurations:
         raise _no_configuration(configuration)
-    group = backend.create_auto_scaling_group(
-        name=name,
-        availability_zones=params.get("AvailabilityZones", []),
-        desired_capacity=params.get("DesiredCapacity"),
-        max_size=params["MaxSize"],
-        min_size=params["MinSize"],
-        instance_id=params.get("InstanceId"),
-        launch_config_name=configuration,
-        launch_template=params.get("LaunchTemplate", {}),
-        mixed_instances_policy=params.get("MixedInstancesPolicy"),
-        vpc_zone_identifier=params.get("VPCZoneIdentifier"),
-        default_cooldown=params.get("DefaultCooldown"),
-        health_check_period=params.get("HealthCheckGracePeriod"),
-        health_check_type=params.get("HealthCheckType"),
-        load_balancers=params.get("LoadBalancerNames", []),
-        target_group_arns=params.get("TargetGroupARNs", []),
-        placement_group=params.get("PlacementGroup"),
-        termination_policies=params.get("TerminationPolicies", []),
-        tags=[dict(tag) for tag in params.get("Tags", [])],
-        capacity_rebalance=params.get("CapacityRebalance", False),
-        new_instances_protected_from_scale_in=params.get("NewInstancesProtectedFromScaleIn", False),
-    )
+    group = _record(backend, params)
     try:
         check_launch(group)
         for hook in params.get("LifecycleHookSpecificationList", ()):
@@ -90,6 +69,32 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
     )
     capacity.reconcile(group, text)
     return group
+
+
+def _record(backend: Any, params: Mapping[str, Any]) -> Any:
+    """moto's record of a group, without instances yet."""
+    return backend.create_auto_scaling_group(
+        name=params["AutoScalingGroupName"],
+        availability_zones=params.get("AvailabilityZones", []),
+        desired_capacity=params.get("DesiredCapacity"),
+        max_size=params["MaxSize"],
+        min_size=params["MinSize"],
+        instance_id=params.get("InstanceId"),
+        launch_config_name=params.get("LaunchConfigurationName"),
+        launch_template=params.get("LaunchTemplate", {}),
+        mixed_instances_policy=params.get("MixedInstancesPolicy"),
+        vpc_zone_identifier=params.get("VPCZoneIdentifier"),
+        default_cooldown=params.get("DefaultCooldown"),
+        health_check_period=params.get("HealthCheckGracePeriod"),
+        health_check_type=params.get("HealthCheckType"),
+        load_balancers=params.get("LoadBalancerNames", []),
+        target_group_arns=params.get("TargetGroupARNs", []),
+        placement_group=params.get("PlacementGroup"),
+        termination_policies=params.get("TerminationPolicies", []),
+        tags=[dict(tag) for tag in params.get("Tags", [])],
+        capacity_rebalance=params.get("CapacityRebalance", False),
+        new_instances_protected_from_scale_in=params.get("NewInstancesProtectedFromScaleIn", False),
+    )
 
 
 def _no_configuration(name: str) -> AwsError:
