@@ -57,23 +57,14 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.SECURITY_GROUP, 1, rules),
     (w.SECURITY_GROUP, 1, to(revokeRulesOnDelete=True)),
     (w.LAUNCH_TEMPLATE, 0, to(description="second", imageId="ami-00000000000000001")),
-    (w.INGRESS_RULE, 2, to(description=None)),
+    (w.INGRESS_RULE, 0, lambda world: {"referencedSecurityGroupId": world.other_group, "description": None}),
+    (w.INGRESS_RULE, 2, to(cidrIpv6="2001:db8:1::/48", description=None)),
+    (w.INGRESS_RULE, 3, lambda world: {"prefixListId": world.other_prefix_list}),
     (w.INGRESS_RULE, 1, to(fromPort=80, toPort=81, ipProtocol="udp", cidrIpv4="10.2.0.0/16", description="web")),
     (w.EGRESS_RULE, 0, to(description="out")),
     (w.AUTOSCALING_TAG, 0, to(tag={"key": GPU_LABEL, "value": "h100", "propagateAtLaunch": False})),
 ]
-IPV4_ONLY = "ModifySecurityGroupRules of the local EC2 changes rules with an IPv4 source only"
-NOT_YET: list[tuple[str, str, int, Changes]] = [
-    (IPV4_ONLY, w.INGRESS_RULE, 0, lambda world: {"referencedSecurityGroupId": world.other_group}),
-    (IPV4_ONLY, w.INGRESS_RULE, 0, to(description=None)),
-    (IPV4_ONLY, w.INGRESS_RULE, 2, to(cidrIpv6="2001:db8:1::/48")),
-    (IPV4_ONLY, w.INGRESS_RULE, 3, lambda world: {"prefixListId": world.other_prefix_list}),
-    ("the engine remembers what AWS never tells", w.LAUNCH_TEMPLATE, 1, to(updateDefaultVersion=None)),
-]
-IN_PLACE_CASES = [
-    *(pytest.param(*case) for case in IN_PLACE),
-    *(pytest.param(*case, marks=pytest.mark.xfail(reason=reason, strict=False)) for reason, *case in NOT_YET),
-]
+FORGOTTEN = pytest.mark.xfail(reason="the engine keeps a write-only input that the program no longer says", strict=False)
 TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props]
 ANEW: list[tuple[str, int, Changes, set[str]]] = [
     (w.VPC, 0, to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
@@ -115,7 +106,7 @@ ANEW: list[tuple[str, int, Changes, set[str]]] = [
 
 def test_every_property_is_changed_in_place_or_anew() -> None:
     tried = {(token, name) for token, _, changes in IN_PLACE for name in names(changes)}
-    tried |= {(token, name) for _, token, _, changes in NOT_YET for name in names(changes)}
+    tried |= {(w.LAUNCH_TEMPLATE, "updateDefaultVersion")}
     tried |= {(token, name) for token, _, _, expected in ANEW for name in expected}
     tried |= {(token, "tags") for token in TAGGED} | {(w.LAUNCH_TEMPLATE, name) for name in (*DATA, "defaultVersion")}
     tried |= {(w.EGRESS_RULE, name) for token, name in tried if token == w.INGRESS_RULE}
@@ -133,7 +124,10 @@ def names(changes: Changes) -> set[str]:
     return set(changes(Anything()))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("token", "variant", "changes"), IN_PLACE_CASES)
+@pytest.mark.parametrize(
+    ("token", "variant", "changes"),
+    [*IN_PLACE, pytest.param(w.LAUNCH_TEMPLATE, 1, to(updateDefaultVersion=None), marks=FORGOTTEN)],
+)
 def test_a_change_happens_in_place(token: str, variant: int, changes: Changes, ec2_world: World) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
     wanted, id = changes(ec2_world), thing.id
