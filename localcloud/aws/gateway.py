@@ -61,6 +61,8 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         durations.settle()
         call = recognise(moto_service, request, forward)
         response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
+    if call is not None and response[0] < 300:
+        durations.take_call(call.service, call.operation)
     pause = durations.taken()
     if pause:
         time.sleep(pause)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -94,6 +95,22 @@ def test_a_negative_factor_is_refused() -> None:
 
 def test_every_duration_has_a_source() -> None:
     assert all(duration.source and duration.seconds > 0 for duration in durations.DURATIONS.values())
+
+
+def test_a_call_without_a_status_takes_its_time_and_lets_others_pass(server: LocalAws) -> None:
+    server.control("PUT", "delays", {"factor": 0.1})
+    seconds = durations.DURATIONS["kms-key"].seconds * 0.1
+    kms, sts = server.client("kms"), server.client("sts")
+    sts.get_caller_identity()
+    with ThreadPoolExecutor(1) as pool:
+        started = time.monotonic()
+        key = pool.submit(kms.create_key)
+        sts.get_caller_identity()
+        others = time.monotonic() - started
+        key.result()
+    server.control("PUT", "delays", {"factor": 0})
+    assert time.monotonic() - started >= seconds
+    assert others < seconds
 
 
 def test_a_file_system_takes_its_time_in_the_server(server: LocalAws) -> None:
