@@ -32,3 +32,12 @@ def server(server_process: LocalAws) -> LocalAws:
     """One server per module, emptied for each test."""
     server_process.control("POST", "reset")
     return server_process
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several workers, the tests of a module that share a server run on one of them."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        if isinstance(item, pytest.Function) and "server_process" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group(f"server of {item.module.__name__}"))

@@ -1,0 +1,150 @@
+"""The way of a request: recognised, extended, refused, told."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.ec2.exceptions import InvalidSubnetIdError
+
+from localcloud.aws import calls, events, patching
+from localcloud.aws.call import Call
+from localcloud.aws.errors import AwsError
+from localcloud.aws.events import Event
+from tests.local_aws.clients import Client
+
+Extend = Callable[[str, str, patching.Handler], None]
+
+
+@pytest.fixture
+def extend(monkeypatch: pytest.MonkeyPatch) -> Extend:
+    """Let a handler answer an operation for one test."""
+    return lambda service, name, handler: monkeypatch.setitem(patching._operations, (service, name), handler)
+
+
+def error_of(call: Any, **params: Any) -> dict[str, Any]:
+    with pytest.raises(ClientError) as caught:
+        call(**params)
+    response: dict[str, Any] = caught.value.response
+    return response
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "method", "params", "answer"),
+    [
+        (
+            "ec2",
+            "DescribeInstanceTopology",
+            "describe_instance_topology",
+            {"InstanceIds": ["i-1"], "Filters": [{"Name": "zone-id", "Values": ["a", "b"]}]},
+            {"Instances": [{"InstanceId": "i-1", "NetworkNodes": ["nn-1", "nn-2"]}]},
+        ),
+        (
+            "iam",
+            "ListVirtualMFADevices",
+            "list_virtual_mfa_devices",
+            {"AssignmentStatus": "Any"},
+            {"VirtualMFADevices": [{"SerialNumber": "arn:aws:iam::1:mfa/1"}], "IsTruncated": False},
+        ),
+        (
+            "kms",
+            "DescribeCustomKeyStores",
+            "describe_custom_key_stores",
+            {"Limit": 5},
+            {"CustomKeyStores": [], "Truncated": False},
+        ),
+        ("eks", "ListInsights", "list_insights", {"clusterName": "c/d e", "filter": {"statuses": ["ERROR"]}}, {"insights": []}),
+        ("s3", "GetBucketAbac", "get_bucket_abac", {"Bucket": "some-bucket"}, {"AbacStatus": {"Status": "Enabled"}}),
+    ],
+)
+def test_an_extension_sees_a_request_and_gives_an_answer_as_boto3_does(
+    aws: Client, extend: Extend, service: str, operation: str, method: str, params: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    seen: list[Call] = []
+
+    def handler(call: Call) -> dict[str, Any]:
+        seen.append(call)
+        return answer
+
+    extend(service, operation, handler)
+    got = getattr(aws(service), method)(**params)
+    got.pop("ResponseMetadata")
+    assert got == answer
+    assert seen[0].params == params
+    assert (seen[0].region, seen[0].account) == ("us-east-1" if service == "iam" else "us-west-2", "123456789012")
+
+
+def test_an_extension_may_amend_what_moto_answers(aws: Client, extend: Extend) -> None:
+    def handler(call: Call) -> dict[str, Any]:
+        answer = call.moto()
+        answer["Vpcs"] = [{**vpc, "OwnerId": "someone"} for vpc in answer["Vpcs"]]
+        return answer
+
+    extend("ec2", "DescribeVpcs", handler)
+    assert {vpc["OwnerId"] for vpc in aws("ec2").describe_vpcs()["Vpcs"]} == {"someone"}
+
+
+def test_a_refusal_of_moto_passes_through_an_extension(aws: Client, extend: Extend) -> None:
+    extend("ec2", "DescribeVpcs", lambda call: call.moto())
+    assert error_of(aws("ec2").describe_vpcs, VpcIds=["vpc-00000000"])["Error"]["Code"] == "InvalidVpcID.NotFound"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (AwsError("DependencyViolation", "It has dependencies."), "DependencyViolation", 400),
+        (AwsError("UnauthorizedOperation", "You may not.", 403), "UnauthorizedOperation", 403),
+        (InvalidSubnetIdError("subnet-1"), "InvalidSubnetID.NotFound", 400),
+        (KeyError("surprise"), "InternalError", 500),
+    ],
+)
+def test_what_an_extension_raises_becomes_an_error_of_the_service(
+    aws: Client, extend: Extend, caplog: pytest.LogCaptureFixture, error: Exception, code: str, status: int
+) -> None:
+    def handler(call: Call) -> None:
+        raise error
+
+    extend("ec2", "DeleteVpc", handler)
+    with caplog.at_level(logging.ERROR):
+        response = error_of(aws("ec2").delete_vpc, VpcId="vpc-1")
+    assert (response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]) == (code, status)
+    assert ("Traceback" in caplog.text) == (code == "InternalError")
+
+
+def test_an_operation_cannot_be_extended_twice(extend: Extend) -> None:
+    extend("ec2", "DescribeVpcs", lambda call: None)
+
+    with pytest.raises(ValueError, match="extended twice"):
+
+        @patching.operation("ec2", "DescribeVpcs")
+        def other(call: Call) -> None:
+            """Never answers."""
+
+
+@pytest.mark.parametrize(
+    ("operation", "reads"),
+    [("DescribeVpcs", True), ("GetCallerIdentity", True), ("ListRoles", True), ("HeadBucket", True), ("CreateVpc", False)],
+)
+def test_what_only_looks_is_a_read(operation: str, reads: bool) -> None:
+    assert calls.is_read(operation) == reads
+
+
+def test_every_realizer_hears_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[tuple[str, str]] = []
+
+    def broken(event: Event) -> None:
+        raise RuntimeError("cannot")
+
+    ends = [
+        events.register(lambda event: heard.append(("first", event.name))),
+        events.register(broken),
+        events.register(lambda event: heard.append(("last", event.name))),
+    ]
+    for name in ("c1", "c2"):
+        events.publish(Event("cluster", "created", name, "us-west-2", "123456789012"))
+    for end in ends:
+        end()
+    events.publish(Event("cluster", "gone", "c1", "us-west-2", "123456789012"))
+    assert heard == [("first", "c1"), ("last", "c1"), ("first", "c2"), ("last", "c2")]
+    assert "realizer failed on cluster c1 created" in caplog.text
