@@ -6,7 +6,7 @@ the default that the official provider assumes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from localcloud.engine.codec import Unknown, has_unknowns
@@ -40,6 +40,10 @@ class Difference:
     def keys(self) -> frozenset[str]:
         """The top-level properties that change."""
         return frozenset(str(change.path[0]) for change in self.changes)
+
+    def forcing(self, keys: frozenset[str]) -> "Difference":
+        """The same places, those of `keys` with a new resource."""
+        return Difference(tuple(replace(one, replace=one.replace or one.path[0] in keys) for one in self.changes))
 
     @property
     def replaces(self) -> frozenset[str]:

@@ -88,7 +88,9 @@ def _unknown_to(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path)
 
 def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
     """What `inputs` change about a resource in `state`."""
-    return compare(resource.props, state, plain(inputs), [parse(text) for text in ignored])
+    args = plain(inputs)
+    found = compare(resource.props, state, args, [parse(text) for text in ignored])
+    return found.forcing(resource.replacing(dict(state), args, found.keys))
 
 
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
@@ -191,7 +193,8 @@ def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ig
             _note(doing, error)
             seen = _seen_after_failure(resource, aws, id, state) or state
             raise InitializationFailed(id, _finished(resource, id, seen, state), explain(doing, error)) from error
-    found = read(resource, aws, id, {**state, **args})
+    forgotten = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
+    found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in forgotten}, **args})
     if found is None:
         raise OperationFailed(f"{doing}: couldn't find resource; `pulumi refresh` takes it out of the state")
     return found

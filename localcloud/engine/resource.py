@@ -137,6 +137,10 @@ class Resource(ABC):
         """The `recomputed` outputs that a change of these inputs makes unknown: all, unless a handler knows better."""
         return self.recomputed
 
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """Those of the changed inputs that need a new resource because of what they change from or to: none by themselves."""
+        return frozenset()
+
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         """Bring the changed top-level properties about in place."""
         raise Failed(f"{self.token}: cannot change {', '.join(sorted(changed))} in place")
