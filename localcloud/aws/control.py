@@ -8,6 +8,7 @@ from typing import Any
 from werkzeug.wrappers import Request, Response
 
 from localcloud.aws import calls, durations, faults, gateway, inventory, prerequisites
+from localcloud.aws.ec2 import capacity_reservations
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,17 @@ def _reset(_: Any) -> Any:
 def _inventory(_: Any) -> Any:
     durations.settle()
     return [asdict(leftover) for leftover in inventory.leftovers()]
+
+
+@action("PUT", "inventory")
+def _accept(_: Any) -> Any:
+    inventory.accept()
+    return []
+
+
+@action("POST", "capacity-reservations")
+def _reserve(body: Any) -> Any:
+    return {"id": capacity_reservations.seed(**body)}
 
 
 @action("POST", "prerequisites")

@@ -258,3 +258,12 @@ def test_the_server_tells_its_leftovers(server: LocalAws) -> None:
     assert server.control("GET", "inventory") == []
     server.client("sqs").create_queue(QueueName="forgotten")
     assert [found["key"] for found in server.control("GET", "inventory")] == ["forgotten"]
+
+
+def test_what_was_there_before_may_stay_but_not_change(aws: Client) -> None:
+    vpc = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    inventory.accept()
+    assert inventory.leftovers() == []
+    aws("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "stack", "Value": "s"}])
+    aws("sqs").create_queue(QueueName="q")
+    assert sorted((found.service, found.key) for found in inventory.leftovers()) == [("ec2", vpc), ("sqs", "q")]

@@ -99,6 +99,12 @@ def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
     assert found == made
 
 
+def test_a_capacity_reservation_can_be_had_without_a_salesperson(server: LocalAws) -> None:
+    made = server.control("POST", "capacity-reservations", {"instance_type": "p5.48xlarge", "zone": "us-west-2a", "count": 2})
+    found = server.client("ec2").describe_capacity_reservations(CapacityReservationIds=[made["id"]])["CapacityReservations"]
+    assert found[0]["TotalInstanceCount"] == 2
+
+
 def test_a_control_request_that_makes_no_sense_says_what_would(server: LocalAws) -> None:
     with pytest.raises(HTTPError) as caught:
         server.control("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})

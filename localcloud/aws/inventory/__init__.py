@@ -10,6 +10,7 @@ from typing import Any
 
 from moto.core.base_backend import BackendDict
 
+from localcloud.aws import patching
 from localcloud.aws.inventory import pristine, rules
 from localcloud.aws.inventory.state import A_TIME, Path, State, walk
 
@@ -30,21 +31,37 @@ class Leftover:
         return f"{self.service} {self.region}: {self.container}[{self.key}] {self.description}"
 
 
+_accepted: dict[tuple[str, str, str], State] = {}
+"""Service, account, region -> what was there when somebody said that it may stay."""
+
+
 def leftovers() -> list[Leftover]:
     """Everything that somebody made and did not delete; empty for an account as AWS hands it out."""
+    return [
+        _leftover(service, account, region, *item)
+        for service, account, region, backend in _backends()
+        for item in _differences(backend, _accepted.get((service, account, region)) or walk(pristine.twin_of(service, backend)))
+    ]
+
+
+def accept() -> None:
+    """What there is now is no leftover, until the next reset: what a stack finds and must leave as it is."""
+    _accepted.update({(service, account, region): walk(backend) for service, account, region, backend in _backends()})
+
+
+@patching.on_reset
+def _forget_accepted() -> None:
+    _accepted.clear()
+
+
+def _backends() -> list[tuple[str, str, str, Any]]:
     instances: list[Any] = list(BackendDict._instances)  # type: ignore[misc]
-    found: list[Leftover] = []
-    for backends in instances:
-        for account, region, backend in list(backends.iter_backends()):
-            service = str(backends.service_name)
-            found += (_leftover(service, account, region, *item) for item in _differences(service, backend))
-    return found
+    return [(str(backends.service_name), *found) for backends in instances for found in list(backends.iter_backends())]
 
 
-def _differences(service: str, backend: Any) -> Iterator[tuple[Path, str]]:
-    """Path and description of what a fresh backend does not have, outermost first."""
+def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
+    """Path and description of what was not there at first, outermost first."""
     now = walk(backend)
-    first = walk(pristine.twin_of(service, backend))
     known = first.prefixes() | set(first.things)
     gone = _ended_names(now)
     reported: set[Path] = set()
