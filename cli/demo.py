@@ -1,33 +1,39 @@
 """`scripts/cluster demo`: the whole life of a cluster on a local AWS, with what each step must achieve checked."""
 
+import fcntl
 import json
-import sys
+import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
-import psutil
+from botocore.config import Config
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
+from cli import progress
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
 
 STACK = "local"
-RESULT = ROOT / ".local" / "demo.json"
-LOG = ROOT / ".local" / "demo.log"
+FOLDER = ROOT / ".local"
+"""Git ignores it."""
 NEW_MAX_SIZE = 6
-
-console = Console(highlight=False)
+BY_HAND = 9
 
 
 class StepFailed(Exception):
     """The step ran but did not do what it should."""
+
+
+class AlreadyRunning(Exception):
+    """Two demos in one folder would take each other's servers away."""
 
 
 @dataclass
@@ -43,42 +49,45 @@ class StepResult:
 
 @dataclass
 class Demo:
-    """The steps in order. A step after a failed one is skipped, except those that clean up."""
+    """The steps in order. A step after a failed one is skipped, except the one that cleans up."""
 
     cloud: LocalCloud
     stack: LocalStack
+    log: Path
+    console: Console
     verbose: bool = False
     results: list[StepResult] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Run all steps; true when every step attempted did what it should."""
+        """Run all steps; true when every step did what it should."""
         self._step("start the local cloud", self.start)
         self._step("preview", self.preview)
         self._step("create", self.create)
-        self._step("run again without change", self.unchanged)
+        self._step("run again", self.unchanged)
         self._step("resize", self.resize)
-        self._step("refresh after a change by hand", self.refresh)
+        self._step("refresh", self.refresh)
         self._step("put it right", self.repair)
         self._step("destroy", self.destroy)
         self._step("look for leftovers", self.leftovers)
         self._step("stop the local cloud", self.stop, always=True)
-        return all(result.ok or result.skipped for result in self.results) and not all(result.skipped for result in self.results)
+        return all(result.ok for result in self.results)
 
     def start(self) -> str:
         self.cloud.stop()  # what an interrupted demo left
-        self.cloud.start(lambda line: console.print(f"  {line}", style="dim", markup=False))
+        self.cloud.start(lambda line: self.console.print(f"  {line}", style="dim", markup=False))
         self.stack.prepare()
-        return "AWS, Pulumi's language host and the AWS provider, on loopback"
+        return "AWS and Pulumi's provider on loopback"
 
     def preview(self) -> str:
         run = self._pulumi("preview")
+        _must(not self.cloud.control().leftovers(), "a preview must make nothing")
         return f"{run.changes.get('create', 0)} resources to create"
 
     def create(self) -> str:
         run = self._pulumi("up")
         outputs = self.stack.outputs()
-        pools = ", ".join(f"{pool['name']}: {pool['instanceType']}" for pool in outputs["pools"])
-        return f"{run.changes.get('create', 0)} resources; cluster {outputs['clusterName']} with {pools}"
+        pools = ", ".join(f"{pool['desiredSize']} x {pool['instanceType']}" for pool in outputs["pools"])
+        return f"{run.changes.get('create', 0)} resources: {outputs['clusterName']} with {pools}"
 
     def unchanged(self) -> str:
         control = self.cloud.control()
@@ -87,32 +96,30 @@ class Demo:
         writes = control.writes()
         _must(not run.changed, f"nothing should change, but: {run.changed}")
         _must(not writes, f"an unchanged up must not write to AWS, but called {writes}")
-        return f"{run.changes.get('same', 0)} resources unchanged, no AWS write call"
+        return f"{run.changes.get('same', 0)} resources unchanged, no AWS write"
 
     def resize(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
         run = self._pulumi("up")
-        replaced = [name for name in run.changed if name not in ("update",)]
-        _must(not replaced, f"a resize must only update, but: {run.changed}")
-        size = self._node_group()["scalingConfig"]["maxSize"]
-        _must(size == NEW_MAX_SIZE, f"EKS says maxSize {size}, wanted {NEW_MAX_SIZE}")
-        return f"pools[0].maxSize is {NEW_MAX_SIZE} now; nothing was replaced"
+        _must(set(run.changed) == {"update"}, f"a resize must update and nothing else, but: {run.changed}")
+        self._must_have_max_size(NEW_MAX_SIZE)
+        return f"maxSize is {NEW_MAX_SIZE} now, updated in place"
 
     def refresh(self) -> str:
         group = self._node_group()
-        scaling = group["scalingConfig"] | {"maxSize": NEW_MAX_SIZE + 3}
         self._eks().update_nodegroup_config(
-            clusterName=group["clusterName"], nodegroupName=group["nodegroupName"], scalingConfig=scaling
+            clusterName=group["clusterName"],
+            nodegroupName=group["nodegroupName"],
+            scalingConfig=group["scalingConfig"] | {"maxSize": BY_HAND},
         )
         run = self._pulumi("refresh")
         _must(bool(run.changed), "the refresh did not notice the change")
-        return f"somebody set maxSize {NEW_MAX_SIZE + 3} in the console; the refresh noticed"
+        return f"noticed maxSize {BY_HAND}, set by hand"
 
     def repair(self) -> str:
         self._pulumi("up")
-        size = self._node_group()["scalingConfig"]["maxSize"]
-        _must(size == NEW_MAX_SIZE, f"EKS says maxSize {size}, wanted {NEW_MAX_SIZE}")
-        return f"the next up set maxSize {NEW_MAX_SIZE} again"
+        self._must_have_max_size(NEW_MAX_SIZE)
+        return f"maxSize is {NEW_MAX_SIZE} again"
 
     def destroy(self) -> str:
         run = self._pulumi("destroy")
@@ -127,8 +134,9 @@ class Demo:
     def stop(self) -> str:
         servers = self.cloud.servers()
         self.cloud.stop()
-        alive = [server.name for server in servers if psutil.pid_exists(server.pid) and server.process()]
+        alive = [server.name for server in servers if server.process()]
         _must(not alive, f"still running: {alive}")
+        _must(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
         return "no process and no file left"
 
     def _step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
@@ -137,48 +145,51 @@ class Demo:
         if not always and any(not earlier.ok for earlier in self.results[:-1]):
             result.skipped, result.detail = True, "an earlier step failed"
             return
-        console.print(f"[bold]{title}[/]")
+        self.console.print(f"[bold]{title}[/]")
         started = time.monotonic()
         try:
             result.detail = action()
             result.ok = True
         except Exception as error:  # the table must name whatever went wrong, and the cloud must still be stopped
-            result.detail = f"{error}"
+            result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
-        mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
-        console.print(f"  {mark} {result.seconds} s  ", end="")
-        console.print(result.detail, markup=False)
+        mark = "[green]ok[/]" if result.ok else "[red]failed[/]"
+        self.console.print(f"  {mark} {result.seconds} s  ", end="")
+        self.console.print(result.detail, markup=False, soft_wrap=True)
 
     def _pulumi(self, verb: Verb) -> Run:
         """One engine run; its output goes to the log, and to the terminal when asked or when it failed."""
-        waiting = nullcontext() if self.verbose or not console.is_terminal else console.status(f"pulumi {verb}")
-        with waiting:
-            run = self.stack.run(verb, stream=sys.stdout if self.verbose else None)
-        with LOG.open("a") as log:
+        with nullcontext() if self.verbose else progress.shown(self.console, verb) as watch:
+            run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
+        with self.log.open("a") as log:
             log.write(f"$ pulumi {verb} -s {self.stack.name}\n{run.output}\n")
         if not run.ok:
-            console.print(run.output, markup=False)
-            raise StepFailed(f"pulumi {verb} ended with exit code {run.exit_code}")
+            if not self.verbose:
+                self.console.print(run.output, markup=False, soft_wrap=True)
+            raise StepFailed("; ".join(run.errors) or f"pulumi {verb} ended with exit code {run.exit_code}")
         return run
 
     def _eks(self) -> Any:
-        region = self.stack.outputs()["region"]
+        variables = self.cloud.environment()
         return boto3.client(
             "eks",
-            region_name=region,
-            endpoint_url=self.cloud.server("aws").url,
-            aws_access_key_id=self.cloud.environment()["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=self.cloud.environment()["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.stack.region,
+            endpoint_url=variables["AWS_ENDPOINT_URL"],
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            config=Config(proxies={}),
         )
 
     def _node_group(self) -> dict[str, Any]:
         """The first GPU pool's node group, as EKS describes it."""
         outputs = self.stack.outputs()
-        pool = outputs["pools"][0]
-        description: dict[str, Any] = self._eks().describe_nodegroup(
-            clusterName=outputs["clusterName"], nodegroupName=pool["nodeGroup"]
-        )["nodegroup"]
-        return description
+        name = {"clusterName": outputs["clusterName"], "nodegroupName": outputs["pools"][0]["nodeGroup"]}
+        group: dict[str, Any] = self._eks().describe_nodegroup(**name)["nodegroup"]
+        return group
+
+    def _must_have_max_size(self, wanted: int) -> None:
+        size = self._node_group()["scalingConfig"]["maxSize"]
+        _must(size == wanted, f"EKS says maxSize {size}, wanted {wanted}")
 
 
 def _must(condition: bool, reason: str) -> None:
@@ -186,34 +197,72 @@ def _must(condition: bool, reason: str) -> None:
         raise StepFailed(reason)
 
 
-def main(*, verbose: bool = False, as_json: bool = False) -> int:
-    """Run the demo, print the closing table, write .local/demo.json; 0 only if every step attempted did what it should."""
-    global console
-    if as_json:
-        console = Console(highlight=False, stderr=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    LOG.unlink(missing_ok=True)
-    cloud = LocalCloud(ROOT / ".local" / "demo")
-    demo = Demo(cloud, LocalStack(cloud, STACK), verbose)
+def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+    """Run the demo, print the closing table, write demo.json; 0 only if every step did what it should."""
+    console = Console(highlight=False, stderr=as_json)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the local cloud is stopped, as by ^C
+    try:
+        with _only_one(folder):
+            return _run(console, folder, verbose=verbose, as_json=as_json)
+    except AlreadyRunning as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        return 1
+
+
+def _run(console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
+    table, log = folder / "demo.json", folder / "demo.log"
+    log.unlink(missing_ok=True)
+    table.unlink(missing_ok=True)
+    cloud = LocalCloud(folder / "demo")
+    demo = Demo(cloud, LocalStack(cloud, STACK), log, console, verbose)
+    console.print("The life of a GPU cluster on a local AWS, by the real Pulumi engine. No account, no cost.", soft_wrap=True)
     started = time.monotonic()
     try:
         ok = demo.run()
     except KeyboardInterrupt:
+        console.print("interrupted; stopping the local cloud")
         cloud.stop()
         raise
-    RESULT.write_text(json.dumps([asdict(result) for result in demo.results], indent=2) + "\n")
+    table.write_text(json.dumps([asdict(result) for result in demo.results], indent=2) + "\n")
+    console.print()
     console.print(_table(demo.results, time.monotonic() - started))
-    console.print(f"the engine's own output: {_shown(LOG)}; this table as JSON: {_shown(RESULT)}", style="dim")
+    console.print()
+    console.print(f"Pulumi's own output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
+    if ok:
+        console.print(
+            "next: scripts/cluster local start, then scripts/cluster local up -s 02-p4d-efa", style="dim", soft_wrap=True
+        )
     if as_json:
-        print(RESULT.read_text(), end="")
+        print(table.read_text(), end="")
     return 0 if ok else 1
 
 
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(f"a demo runs already in {folder}") from None
+        yield
+
+
 def _table(results: list[StepResult], seconds: float) -> Table:
-    table = Table("step", "result", "seconds", "what happened", caption=f"{seconds:.0f} s in all")
+    table = Table(
+        "step",
+        "result",
+        Column("seconds", justify="right"),
+        "what happened",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for result in results:
         mark = "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
-        table.add_row(result.step, mark, f"{result.seconds:.1f}", result.detail)
+        table.add_row(result.step, mark, f"{result.seconds:.1f}", escape(result.detail))
+    table.add_row("in all", "", f"{seconds:.1f}", "", style="bold")
     return table
 
 

@@ -1,25 +1,34 @@
 """`scripts/cluster local ...`: the local cloud of this project, and stacks on it."""
 
 import json
+import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 from rich.console import Console
-from rich.table import Table
 
+from cli import progress, validate
+from infra import preflight, stack_file
+from infra.stack_file import NoSuchStack
+from localcloud.control import ControlError
 from localcloud.engine_events import Step
-from localcloud.instance import FOREIGN_VARIABLES, LocalCloud, NotRunning
+from localcloud.environment import foreign
+from localcloud.instance import LocalCloud, NotOurFolder, NotRunning
 from localcloud.processes import ROOT, StartError
-from localcloud.stack import LocalStack, PulumiError, Run, StackFileMissing, Verb
+from localcloud.stack import LocalStack, NoStack, PulumiError, Run, Verb
 from localcloud.tools.build import BuildError
 
 app = typer.Typer(no_args_is_help=True, help="The local cloud: run stacks on this machine, without an AWS account.")
-errors = Console(stderr=True, highlight=False)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 FAILED = 1
+EXPECTED = (BuildError, ControlError, NoStack, NoSuchStack, NotOurFolder, NotRunning, PulumiError, StartError)
+"""Whose text says what to do."""
 
 Home = Annotated[Path, typer.Option("--home", help="Folder of the local cloud; several run side by side.")]
 StackName = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack: NAME of Pulumi.NAME.yaml.")]
@@ -41,16 +50,22 @@ def fail(error: Exception) -> typer.Exit:
 def start(
     home: Home = DEFAULT_HOME,
     delay_factor: Annotated[
-        float, typer.Option(help="Let AWS take its time: 1 as long as AWS takes, 0.01 a hundredth, 0 none.", min=0.0)
-    ] = 0.0,
+        float | None, typer.Option(help="Let AWS take its time: 1 as long as AWS takes, 0.01 a hundredth, 0 none.", min=0.0)
+    ] = None,
 ) -> None:
     """Start the local cloud; it keeps running between commands. The first start builds the Pulumi CLI (minutes)."""
+    cloud = LocalCloud(home)
     try:
-        started = LocalCloud(home).start(report, delay_factor=delay_factor)
-    except (BuildError, StartError) as error:
+        started = cloud.start(report, delay_factor=delay_factor or 0.0)
+        if not started and delay_factor is not None:
+            cloud.control().set_delays(delay_factor)
+    except EXPECTED as error:
         raise fail(error) from None
     errors.print("local cloud started" if started else "local cloud is running already")
-    errors.print('next: scripts/cluster local up -s local, or: eval "$(scripts/cluster local env)" and plain pulumi', style="dim")
+    if not started and delay_factor is not None:
+        errors.print(f"its delay factor is {delay_factor:g} now")
+    option = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
+    report(f'next: scripts/cluster local up -s local{option}, or: eval "$(scripts/cluster local env{option})" and plain pulumi')
 
 
 @app.command()
@@ -61,22 +76,22 @@ def stop(home: Home = DEFAULT_HOME) -> None:
 
 @app.command()
 def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
-    """What runs, where, and since when; exit code 1 unless everything does."""
+    """What runs, and where; exit code 1 unless everything does."""
     cloud = LocalCloud(home)
     servers = cloud.servers()
     if as_json:
-        rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.process() is not None} for s in servers]
-        print(json.dumps({"home": str(home), "running": cloud.is_running(), "servers": rows}))
+        rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
+        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows}))
     elif not servers:
-        errors.print(f"no local cloud runs in {home}")
+        errors.print(f"no local cloud runs in {cloud.folder}; start it with: scripts/cluster local start", markup=False)
     else:
-        table = Table("server", "state", "pid", "address", "log")
         for server in servers:
-            state = "[green]running[/]" if server.process() else "[red]ended by itself[/]"
-            table.add_row(server.name, state, str(server.pid), f"127.0.0.1:{server.port}", server.log)
-        Console().print(table)
+            state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
+            print(f"{server.name:<9} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
         for server in cloud.crashed():
             errors.print(f"the end of {server.log}:\n{server.log_tail()}", markup=False)
+        if cloud.crashed():
+            report("scripts/cluster local start begins anew, with an empty account")
     if not cloud.is_running():
         raise typer.Exit(FAILED)
 
@@ -86,7 +101,7 @@ def reset(home: Home = DEFAULT_HOME) -> None:
     """Empty the account and forget all stacks; the servers go on running."""
     try:
         LocalCloud(home).reset()
-    except NotRunning as error:
+    except EXPECTED as error:
         raise fail(error) from None
     errors.print("local cloud is empty")
 
@@ -96,9 +111,9 @@ def env(home: Home = DEFAULT_HOME) -> None:
     """Print the variables for a shell: eval "$(scripts/cluster local env)"."""
     try:
         variables = LocalCloud(home).environment()
-    except NotRunning as error:
+    except EXPECTED as error:
         raise fail(error) from None
-    print(f"unset {' '.join(FOREIGN_VARIABLES)}")
+    print(f"unset {' '.join(foreign(os.environ))}")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
 
@@ -106,73 +121,98 @@ def env(home: Home = DEFAULT_HOME) -> None:
 @app.command()
 def preview(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
     """Show what `up` would do."""
-    _run("preview", stack, home, config_dir, as_json)
+    _run("preview", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
 @app.command()
 def up(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
     """Create or change the stack."""
-    _run("up", stack, home, config_dir, as_json)
+    _run("up", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
 @app.command()
 def refresh(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
     """Take what AWS has now into the stack's state."""
-    _run("refresh", stack, home, config_dir, as_json)
+    _run("refresh", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
 @app.command()
 def destroy(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
     """Delete everything the stack created."""
-    _run("destroy", stack, home, config_dir, as_json)
+    _run("destroy", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
 @app.command()
 def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
     """Let the local account have what the stack names and does not create: reservations, an existing VPC, an AMI, people."""
+    granting = LocalStack(LocalCloud(home), stack, config_dir)
     try:
-        made = LocalStack(LocalCloud(home), stack, config_dir).grant()
-    except (NotRunning, FileNotFoundError) as error:
+        granting.cloud.server("aws")
+        if problems := preflight.examine(stack_file.read(granting.source), offline=True).problems:
+            errors.print("\n".join(map(str, problems)), style="red", markup=False)
+            raise typer.Exit(FAILED)
+        made = granting.grant()
+    except EXPECTED as error:
         raise fail(error) from None
-    errors.print(f"made: {', '.join(made)}" if made else "nothing was missing")
+    errors.print(f"made: {', '.join(made)}" if made else "nothing was missing", markup=False)
 
 
 @app.command()
 def outputs(
     stack: StackName,
     home: Home = DEFAULT_HOME,
+    config_dir: ConfigDir = None,
     as_json: Json = False,
     show_secrets: Annotated[bool, typer.Option(help="Print the kubeconfig too.")] = False,
 ) -> None:
-    """Print the stack's outputs."""
+    """Print the stack's outputs, as YAML or JSON."""
     try:
-        values = LocalStack(LocalCloud(home), stack).outputs(secrets=show_secrets)
-    except (NotRunning, PulumiError, FileNotFoundError) as error:
+        values = LocalStack(LocalCloud(home), stack, config_dir).outputs(secrets=show_secrets)
+    except EXPECTED as error:
         raise fail(error) from None
-    if as_json:
-        print(json.dumps(values))
-        return
-    table = Table("output", "value")
-    for name, value in values.items():
-        table.add_row(name, value if isinstance(value, str) else json.dumps(value, indent=1))
-    Console().print(table)
+    print(json.dumps(values) if as_json else yaml.safe_dump(values, sort_keys=False, width=10_000), end="\n" if as_json else "")
 
 
-def _run(verb: Verb, name: str, home: Path, config_dir: Path | None, as_json: bool) -> None:
-    stack = LocalStack(LocalCloud(home), name, config_dir)
+def _run(verb: Verb, stack: LocalStack, as_json: bool) -> None:
+    """One engine run: its output on the terminal, or one JSON document and a line now and then on stderr."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the engine is asked to stop, as by ^C
     try:
-        stack.prepare()
-        run = stack.run(verb, stream=None if as_json else sys.stdout, colour=sys.stdout.isatty())
-    except (NotRunning, StackFileMissing, PulumiError) as error:
+        if verb in ("preview", "up"):
+            _check_file(stack, verb, as_json)
+            stack.prepare()
+        else:
+            stack.must_exist()
+        if as_json:
+            with progress.shown(errors, verb) as watch:
+                run = stack.run(verb, watch=watch)
+            print(json.dumps(summary(stack.name, run)))
+        else:
+            run = stack.run(verb, stream=sys.stdout, colour=sys.stdout.isatty())
+    except EXPECTED as error:
         raise fail(error) from None
-    if as_json:
-        print(json.dumps(summary(name, run)))
     if not run.ok:
         raise typer.Exit(FAILED)
 
 
+def _check_file(stack: LocalStack, verb: Verb, as_json: bool) -> None:
+    """What Pulumi would refuse in words of its own, or read in another way than we do, is told as `validate` tells it."""
+    raw = stack_file.read(stack.source)
+    if not raw.problems:
+        return
+    variables = stack.cloud.process_environment()
+    os.environ.clear()
+    os.environ.update(variables)
+    if as_json:
+        found = tuple(str(problem) for problem in preflight.examine(raw).problems)
+        print(json.dumps(summary(stack.name, Run(verb, FAILED, 0.0, {}, errors=found))))
+    else:
+        validate.run(stack.name, stack.folder, offline=False, as_json=False)
+    raise typer.Exit(FAILED)
+
+
 def summary(name: str, run: Run) -> dict[str, Any]:
     """What `--json` prints of a run."""
+    slowest = sorted((step for step in run.steps if step.is_of_aws), key=lambda step: -step.seconds)
     return {
         "stack": name,
         "verb": run.verb,
@@ -180,7 +220,7 @@ def summary(name: str, run: Run) -> dict[str, Any]:
         "seconds": round(run.seconds, 2),
         "changes": run.changes,
         "errors": list(run.errors),
-        "slowest": [_step(step) for step in sorted(run.steps, key=lambda step: -step.seconds)[:10]],
+        "slowest": [_step(step) for step in slowest[:10]],
     }
 
 

@@ -4,9 +4,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_SECONDS = 120.0
+_OPENER = build_opener(ProxyHandler({}))
+"""The server is on this machine, whatever proxy the network has."""
+
+
+class ControlError(Exception):
+    """The local AWS refuses; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -63,5 +70,8 @@ class Control:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.url}/local-cloud/{path}", data=data, method=method)
-        with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-            return json.loads(response.read() or b"null")
+        try:
+            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
+                return json.loads(response.read() or b"null")
+        except HTTPError as error:
+            raise ControlError(f"{method} /local-cloud/{path}: {error.read().decode(errors='replace').strip()}") from None

@@ -32,6 +32,11 @@ class Step:
     def name(self) -> str:
         return self.urn.split("::")[-1]
 
+    @property
+    def is_of_aws(self) -> bool:
+        """Not a component, which lasts as long as its children."""
+        return self.type.startswith("aws:")
+
 
 @dataclass
 class EventLog:
@@ -51,6 +56,16 @@ class EventLog:
         self._start = time.monotonic()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
+
+    def running(self) -> list[str]:
+        """Names of the AWS resources that are being worked on, the longest first."""
+        ended = {(step.urn, step.operation) for step in self.steps}
+        began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
+        return [step.name for step in began if step.is_of_aws]
+
+    def done(self) -> int:
+        """How many AWS resources are finished."""
+        return len({step.urn for step in self.steps if step.is_of_aws})
 
     def close(self) -> None:
         """The engine has ended: read the rest and stop."""

@@ -1,10 +1,12 @@
 """One local cloud: a folder with its servers, its Pulumi backend and the programs that a shell needs.
 
-    <folder>/servers.json   what runs: pids, ports, logs
-             logs/          a log per server
-             bin/           pulumi (where none is on PATH) and pulumi-language-python
-             backend/       Pulumi's states
-             project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
+<folder>/lock           marks the folder as ours; held while somebody starts or stops
+         servers.json   what runs: pids, ports, logs
+         logs/          a log per server
+         bin/           pulumi (where none is on PATH) and pulumi-language-python
+         backend/       Pulumi's states
+         home/          Pulumi's own files
+         project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
 """
 
 import fcntl
@@ -17,20 +19,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcloud.control import Control
-from localcloud.processes import ROOT, Server, load, save, start, stop
+from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
+from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
 from localcloud.tools.build import Report, ensure
 from localcloud.tools.catalogue import PULUMI
 
-ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-"""The local account's one user; see localcloud/aws/account.py."""
 PASSPHRASE = "local"
 """Protects states that hold nothing real; a local cloud's states go when it stops."""
-FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "PULUMI_ACCESS_TOKEN")
-"""Would lead programs to a real account."""
+SERVERS = ("aws", "provider")
+LOCK = "lock"
+CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home")
 
 
 class NotRunning(Exception):
     """The local cloud is not running, or a part of it is gone; the text says which."""
+
+
+class NotOurFolder(Exception):
+    """The folder has files that no local cloud made."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,9 @@ class LocalCloud:
     """A local cloud in a folder of its own. Several run side by side."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.folder.absolute())  # shells and servers work in other folders
 
     @property
     def _record(self) -> Path:
@@ -55,46 +64,50 @@ class LocalCloud:
         return [server for server in self.servers() if server.process() is None]
 
     def is_running(self) -> bool:
-        return bool(self.servers()) and not self.crashed()
+        return [server.name for server in self.servers() if server.is_serving()] == list(SERVERS)
 
     def server(self, name: str) -> Server:
         """A living server by name."""
         for server in self.servers():
             if server.name == name:
                 if server.process() is None:
-                    raise NotRunning(f"the {name} server ended by itself; the end of {server.log}:\n{server.log_tail()}")
-                return server
+                    raise NotRunning(
+                        f"the {name} server ended by itself; `scripts/cluster local start` begins anew, with an empty account; "
+                        f"the end of {server.log}:\n{server.log_tail()}"
+                    )
+                if server.port:
+                    return server
         raise NotRunning(f"no local cloud runs in {self.folder}; start it with: scripts/cluster local start")
 
     def start(self, report: Report, *, delay_factor: float = 0.0) -> bool:
         """Bring everything up; False when it is up already. What a crash left is cleaned first."""
-        with self._only_one():
+        if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
+            raise NotOurFolder(f"{self.folder} has files of something else; a local cloud needs an empty or a new folder")
+        with self._alone():
             if self.is_running():
                 return False
             if self.servers():
                 report("cleaning up after a local cloud that did not end properly")
-                self._remove()
-            pulumi = shutil.which("pulumi")
-            own_pulumi = None if pulumi else ensure(PULUMI, report)
-            self.bin.mkdir(parents=True, exist_ok=True)
-            (self.folder / "backend").mkdir(exist_ok=True)
-            if own_pulumi:
-                self._install_programs(own_pulumi)
-            logs = self.folder / "logs"
-            aws = start("aws", "localcloud.aws", logs, environment={}, options=("--delay-factor", str(delay_factor)))
-            save([aws], self._record)
-            provider = start("provider", "localcloud.engine", logs, environment={"AWS_ENDPOINT_URL": aws.url, **_credentials()})
-            save([aws, provider], self._record)
+            self._clear()
+            self._install_programs(report)
+            (self.folder / "backend").mkdir()
+            try:
+                self._start_servers(delay_factor)
+            except BaseException:
+                self._end_servers()
+                raise
             return True
 
     def stop(self) -> bool:
         """End every server and remove what the local cloud held; False when there was nothing."""
-        if not self.folder.exists():
+        if not (self.folder / LOCK).exists():
             return False
-        with self._only_one():
+        with self._alone():
             had = bool(self.servers())
-            self._remove()
-        shutil.rmtree(self.folder, ignore_errors=True)
+            self._clear()
+            (self.folder / LOCK).unlink()
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()
         return had
 
     def reset(self) -> None:
@@ -114,7 +127,7 @@ class LocalCloud:
         path = os.environ.get("PATH", os.defpath)
         own = str(self.bin)
         return {
-            "PATH": path if own in path.split(os.pathsep) else own + os.pathsep + path,
+            "PATH": path if path.split(os.pathsep)[0] == own else own + os.pathsep + path,
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": f"aws:{provider.port}",
@@ -123,21 +136,34 @@ class LocalCloud:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "AWS_ENDPOINT_URL": aws.url,
             "AWS_EC2_METADATA_DISABLED": "true",
-            **_credentials(),
+            **CREDENTIALS,
+            **past_proxies(os.environ),
         }
 
     def process_environment(self) -> dict[str, str]:
         """`environment()` on top of this process's own, without what leads to a real account."""
-        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-        return kept | self.environment()
+        return without_foreign(os.environ) | self.environment()
 
-    def _install_programs(self, pulumi: Path) -> None:
-        """pulumi, and beside it the language host that the official one would bring along.
+    def _start_servers(self, delay_factor: float) -> None:
+        """Each is recorded before it serves: whoever comes after a crash finds what to end."""
+        clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
+        logs = self.folder / "logs"
+        aws = spawn("aws", "localcloud.aws", logs, clean, "--delay-factor", str(delay_factor))
+        save([aws], self._record)
+        aws = await_ready(aws)
+        provider = spawn("provider", "localcloud.engine", logs, clean | {"AWS_ENDPOINT_URL": aws.url})
+        save([aws, provider], self._record)
+        save([aws, await_ready(provider)], self._record)
+
+    def _install_programs(self, report: Report) -> None:
+        """Where there is no official pulumi: our build, and beside it the language host that the official one would bring along.
 
         The engine warns about a language host that does not lie beside its own file, so a link would not do.
         """
-        own = self.bin / "pulumi"
-        own.unlink(missing_ok=True)
+        self.bin.mkdir(parents=True)
+        if _official_pulumi():
+            return
+        pulumi, own = ensure(PULUMI, report), self.bin / "pulumi"
         try:
             own.hardlink_to(pulumi)
         except OSError:  # another file system
@@ -146,10 +172,14 @@ class LocalCloud:
         host.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m localcloud.engine.language_host "$@"\n')
         host.chmod(0o755)
 
-    def _remove(self) -> None:
+    def _end_servers(self) -> None:
         for server in reversed(self.servers()):
             stop(server)
-        for entry in ("servers.json", "logs", "bin", "backend", "project", "home"):
+        self._record.unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        self._end_servers()
+        for entry in CONTENT:
             path = self.folder / entry
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -157,13 +187,25 @@ class LocalCloud:
                 path.unlink(missing_ok=True)
 
     @contextmanager
-    def _only_one(self) -> Iterator[None]:
+    def _alone(self) -> Iterator[None]:
         """Two commands that start or stop the same local cloud take turns."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        path = self.folder / LOCK
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with path.open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if _is_still(path, lock.fileno()):
+                    yield
+                    return
 
 
-def _credentials() -> dict[str, str]:
-    return {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "local"}
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the open file is the one at `path`: who had the lock may have removed it."""
+    return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
+
+
+def _official_pulumi() -> str | None:
+    """A pulumi on PATH that no local cloud put there: a shell may have taken the variables of another one."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
+    return shutil.which("pulumi", path=os.pathsep.join(others))

@@ -1,11 +1,11 @@
 """Processes that outlive the command that started them, found again by pid and start time."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 ROOT = Path(__file__).parent.parent
 """The project: servers run its modules."""
 
+START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 LOG_TAIL_LINES = 12
 
@@ -24,13 +25,14 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """One running server of an instance."""
+    """One server of an instance."""
 
     name: str
     pid: int
     started: float
     """The process's start time: a pid alone may have been given to somebody else since."""
     port: int
+    """0 until it serves."""
     log: str
 
     @property
@@ -46,6 +48,9 @@ class Server:
             return None
         return process if alive else None
 
+    def is_serving(self) -> bool:
+        return self.port > 0 and self.process() is not None
+
     def log_tail(self) -> str:
         return tail(Path(self.log))
 
@@ -58,44 +63,50 @@ def tail(log: Path) -> str:
         return ""
 
 
-def start(name: str, module: str, folder: Path, *, environment: dict[str, str], options: tuple[str, ...] = (), limit: float = 60.0) -> Server:
-    """Start `python -m module --port 0 --ready-file F` detached and wait until it has written its port there."""
+def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], *options: str) -> Server:
+    """Start `python -m module --port 0 --ready-file F` detached, its log in `folder`; `await_ready` waits until it serves."""
     folder.mkdir(parents=True, exist_ok=True)
-    log, ready = folder / f"{name}.log", folder / f"{name}.ready"
-    ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", module, "--port", "0", "--ready-file", str(ready), *options]
+    log = folder / f"{name}.log"
+    _ready_file(log).unlink(missing_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", module, "--port", "0", "--ready-file", str(_ready_file(log)), *options],
             cwd=ROOT,
-            env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
+            env={**environment, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    port = _await_port(process, ready, limit)
-    if port is None:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        raise StartError(f"the {name} server did not start within {limit:.0f} s; the end of {log}:\n{tail(log)}")
-    return Server(name, process.pid, psutil.Process(process.pid).create_time(), port, str(log))
+    return Server(name, process.pid, psutil.Process(process.pid).create_time(), 0, str(log))
 
 
-def _await_port(process: subprocess.Popen[bytes], ready: Path, limit: float) -> int | None:
-    def look() -> int | None:
-        if process.poll() is not None:
-            return -1
+def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
+    """The server with the port that it wrote into its ready file. Raises StartError."""
+    ready = _ready_file(Path(server.log))
+
+    def port() -> int | None:
         text = ready.read_text() if ready.exists() else ""
-        return int(json.loads(text)["port"]) if text.strip() else None
+        if text.strip():
+            return int(json.loads(text)["port"])
+        return None if server.process() else 0
 
-    retrying = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
+    waiting = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
     try:
-        port = retrying(look)
+        found = waiting(port) or 0
     except RetryError:
-        return None
-    return port if port is not None and port > 0 else None
+        found = 0
+        reason = f"did not start within {limit:.0f} s"
+    else:
+        reason = "ended while it started"
+    if found:
+        return replace(server, port=found)
+    stop(server)
+    raise StartError(f"the {server.name} server {reason}; the end of {server.log}:\n{server.log_tail()}")
+
+
+def _ready_file(log: Path) -> Path:
+    return log.with_suffix(".ready")
 
 
 def stop(server: Server) -> None:
@@ -113,7 +124,10 @@ def stop(server: Server) -> None:
 
 
 def save(servers: list[Server], file: Path) -> None:
-    file.write_text(json.dumps([asdict(server) for server in servers], indent=2))
+    """Whole or not at all: somebody may look at any time."""
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps([asdict(server) for server in servers], indent=2))
+    part.replace(file)
 
 
 def load(file: Path) -> list[Server]:

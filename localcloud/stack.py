@@ -4,11 +4,15 @@ Pulumi writes into stack files (the passphrase provider's salt, `pulumi config s
 the instance whose Pulumi.yaml has the repository's program as `main`.
 """
 
+import codecs
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +27,10 @@ from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
 PROJECT = "gpumpi"
+WATCH_EVERY_SECONDS = 1.0
+
+Watch = Callable[[EventLog, float], None]
+"""Gets what has happened so far and the seconds since the start."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,12 @@ class Run:
         return {operation: count for operation, count in self.changes.items() if operation != "same"}
 
 
-class StackFileMissing(Exception):
-    """There is no stack file of that name."""
+class NoStack(Exception):
+    """The local cloud has no stack of that name."""
+
+
+class PulumiError(Exception):
+    """A `pulumi` command failed; the text is its own."""
 
 
 class LocalStack:
@@ -60,20 +72,37 @@ class LocalStack:
         """`source`: the folder with Pulumi.<name>.yaml; the repository's stacks/ by default."""
         self.cloud = cloud
         self.name = name
-        self.source = (source or ROOT / "stacks") / f"Pulumi.{name}.yaml"
+        self.folder = source or ROOT / "stacks"
         self.project = cloud.folder / "project"
         self.config_file = self.project / f"Pulumi.{name}.yaml"
 
+    @property
+    def source(self) -> Path:
+        """The user's file. Raises stack_file.NoSuchStack."""
+        return stack_file.find(self.name, self.folder)
+
+    @property
+    def region(self) -> str:
+        """Where the stack is, by the copy of its file."""
+        return stack_file.read(self.config_file).region
+
     def prepare(self) -> None:
         """Copy the stack file as it is now and make the stack in the local backend if it is not there."""
-        if not self.source.exists():
-            raise StackFileMissing(f"there is no {self.source.name} in {self.source.parent}{_names_hint(self.source.parent)}")
+        text = self.source.read_text()
+        self.cloud.server("provider")
         self.project.mkdir(parents=True, exist_ok=True)
         self._write_project_file()
         salt = _salt_line(self.config_file)
-        text = self.source.read_text()
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
+
+    def must_exist(self) -> None:
+        """Raises NoStack, or NotRunning."""
+        self.cloud.server("provider")
+        if not self.exists():
+            raise NoStack(
+                f'there is no stack "{self.name}" in this local cloud; create it with: scripts/cluster local up -s {self.name}'
+            )
 
     def grant(self) -> list[str]:
         """Let the local account have what the stack file names and does not create; returns what was made."""
@@ -88,6 +117,7 @@ class LocalStack:
         return (self.cloud.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{self.name}.json").exists()
 
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
+        self.must_exist()
         options = ("--show-secrets",) if secrets else ()
         text = self._pulumi("stack", "output", "--json", "--stack", self.name, *options)
         outputs: dict[str, Any] = json.loads(text)
@@ -102,29 +132,25 @@ class LocalStack:
         """Forget an empty stack."""
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
-    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False) -> Run:
-        """Run one verb to its end; `stream` gets the engine's output as it comes."""
+    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False, watch: Watch | None = None) -> Run:
+        """Run one verb to its end; `stream` gets the engine's output as it comes, `watch` is called every second."""
         started = time.monotonic()
         with self.started(verb, *extra, colour=colour) as (process, events):
-            assert process.stdout is not None
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if stream is not None:
-                    stream.write(line)
-                    stream.flush()
+            with _watching(watch, events, started):
+                output = _copied(process, stream)
+            process.wait()
         seconds = time.monotonic() - started
-        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), "".join(lines))
+        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, colour: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         """The running engine and its events, for those who want to interrupt it."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
-        yes = () if verb == "preview" else ("--yes", "--skip-preview")
-        colours = ("--color", "always" if colour else "never")
+        options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
+        options += ["--color", "always" if colour else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
         try:
             with subprocess.Popen(
-                ["pulumi", verb, "--stack", self.name, "--non-interactive", "--event-log", str(events.file), *yes, *colours, *extra],
+                ["pulumi", verb, *options, *extra],
                 cwd=self.project,
                 # The event log is one of the engine's own debugging aids.
                 env=self.cloud.process_environment() | {"PULUMI_DEBUG_COMMANDS": "true"},
@@ -132,6 +158,7 @@ class LocalStack:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
+                process_group=0,  # a terminal's ^C is passed on once, by `run`
             ) as process:
                 yield process, events
         finally:
@@ -160,8 +187,44 @@ class LocalStack:
         (self.project / "Pulumi.yaml").write_text(yaml.safe_dump(project, sort_keys=False))
 
 
-class PulumiError(Exception):
-    """A `pulumi` command failed; the text is its own."""
+def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
+    """The engine's output to its end, dots of waiting too. ^C asks the engine to stop; it finishes what it is doing."""
+    assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    parts: list[str] = []
+    while True:
+        try:
+            data = os.read(process.stdout.fileno(), 65536)
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            continue
+        part = decoder.decode(data, final=not data)
+        parts.append(part)
+        if stream is not None:
+            stream.write(part)
+            stream.flush()
+        if not data:
+            return "".join(parts)
+
+
+@contextmanager
+def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator[None]:
+    if watch is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(WATCH_EVERY_SECONDS):
+            watch(events, time.monotonic() - started)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _salt_line(config_file: Path) -> str:
@@ -170,8 +233,3 @@ def _salt_line(config_file: Path) -> str:
         return ""
     lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]
     return f"\n{lines[0]}\n" if lines else ""
-
-
-def _names_hint(folder: Path) -> str:
-    names = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in folder.glob("Pulumi.*.yaml"))
-    return f"; there are: {', '.join(names)}" if names else ""

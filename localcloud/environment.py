@@ -1,0 +1,43 @@
+"""Variables with which programs reach a local cloud, and those that would lead them elsewhere."""
+
+from collections.abc import Mapping
+
+ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
+"""The local account's one user; see localcloud/aws/account.py."""
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "local"}
+
+FOREIGN = (
+    "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AWS_SESSION_TOKEN",
+    "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_USE_FIPS_ENDPOINT",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "PULUMI_ACCESS_TOKEN",
+)
+"""Would lead programs to a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
+ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
+"""With a service's name behind it, it wins over AWS_ENDPOINT_URL."""
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+def foreign(environment: Mapping[str, str]) -> list[str]:
+    """Names of variables that programs on a local cloud must not see."""
+    return [*FOREIGN, *sorted(name for name in environment if name.startswith(ENDPOINT_OF_A_SERVICE))]
+
+
+def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
+    unwanted = foreign(environment)
+    return {name: value for name, value in environment.items() if name not in unwanted}
+
+
+def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that keep requests to this machine off a proxy; none where there is no proxy."""
+    if not any(name.lower() in PROXIES for name in environment):
+        return {}
+    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = ",".join(dict.fromkeys([*(host for host in given.split(",") if host), *LOOPBACK]))
+    return {"no_proxy": hosts, "NO_PROXY": hosts}
