@@ -6,6 +6,7 @@ from typing import Any
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+from localcloud.aws.policy_documents import Request, decide, parse
 
 RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html"""
@@ -24,9 +25,29 @@ def _create_log_group(call: Call) -> dict[str, Any]:
         raise _invalid("logGroupName", name, r"Member must satisfy regular expression pattern: [\.\-_/#A-Za-z0-9]+")
     if name.startswith("aws/"):
         raise AwsError("InvalidParameterException", "Log groups starting with aws/ are reserved for AWS.")
-    if (key := call.params.get("kmsKeyId")) and not key.startswith("arn:"):
-        raise AwsError("InvalidParameterException", f"The specified KMS Key Id {key} is not a valid ARN.")
+    if key := call.params.get("kmsKeyId"):
+        _check_key(call, key, name)
     return call.moto()
+
+
+@operation("logs", "AssociateKmsKey")
+def _associate_kms_key(call: Call) -> dict[str, Any]:
+    _check_key(call, call.params["kmsKeyId"], call.params.get("logGroupName", ""))
+    return call.moto()
+
+
+def _check_key(call: Call, key_arn: str, name: str) -> None:
+    """The service itself must be allowed to use the key, by the key's policy:
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"""
+    if not key_arn.startswith("arn:"):
+        raise AwsError("InvalidParameterException", f"The specified KMS Key Id {key_arn} is not a valid ARN.")
+    group = f"arn:aws:logs:{call.region}:{call.account}:log-group:{name}"
+    key = call.backend_of("kms").keys.get(key_arn.rsplit("/", 1)[-1])
+    context = {"kms:encryptioncontext:aws:logs:arn": group}
+    request = Request(("Service", f"logs.{call.region}.amazonaws.com"), "kms:Encrypt", key_arn, context)
+    if key is None or key.key_state != "Enabled" or decide(parse(key.policy), request) != "Allow":
+        message = f"The specified KMS key does not exist or is not allowed to be used with LogGroup '{group}'"
+        raise AwsError("InvalidParameterException", message)
 
 
 @operation("logs", "PutRetentionPolicy")

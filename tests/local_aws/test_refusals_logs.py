@@ -4,9 +4,11 @@ import pytest
 
 from localcloud.aws.logs import RETENTION_DAYS
 from tests.local_aws.clients import Client
+from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
 from tests.local_aws.refusals import Refusal
 
 API = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_"
+KEYS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"
 CREATE, RETAIN = f"{API}CreateLogGroup.html", f"{API}PutRetentionPolicy.html"
 
 
@@ -25,6 +27,13 @@ REFUSALS = [
         "a key by its alias",
         "create_log_group",
         {"logGroupName": "new", "kmsKeyId": "alias/mine"},
+        "InvalidParameterException",
+        CREATE,
+    ),
+    Refusal(
+        "a key that does not exist",
+        "create_log_group",
+        {"logGroupName": "new", "kmsKeyId": "arn:aws:kms:us-west-2:123456789012:key/missing"},
         "InvalidParameterException",
         CREATE,
     ),
@@ -70,3 +79,28 @@ def test_a_new_group_has_no_tags_of_an_old_one_of_its_name(aws: Client) -> None:
     logs.create_log_group(logGroupName="group")
     arn = logs.describe_log_groups()["logGroups"][0]["logGroupArn"]
     assert logs.list_tags_for_resource(resourceArn=arn)["tags"] == {}
+
+
+@pytest.mark.parametrize(
+    ("region", "group", "lets"), [("us-west-2", "mine", True), ("eu-west-1", "mine", False), ("us-west-2", "theirs", False)]
+)
+def test_a_key_encrypts_logs_only_if_its_policy_lets_the_service(aws: Client, region: str, group: str, lets: bool) -> None:
+    arn = "arn:aws:logs:us-west-2:123456789012:log-group:mine"
+    text = policy(
+        allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*", Resource="*"),
+        allow(
+            Principal={"Service": f"logs.{region}.amazonaws.com"},
+            Action=["kms:Encrypt*", "kms:Decrypt*", "kms:GenerateDataKey*"],
+            Resource="*",
+            Condition={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": arn}},
+        ),
+    )
+    key = aws("kms").create_key(Policy=text)["KeyMetadata"]["Arn"]
+    refusal = Refusal(
+        "", "create_log_group", {"logGroupName": group, "kmsKeyId": key}, "InvalidParameterException", KEYS, "not allowed"
+    )
+    if not lets:
+        refusal.check(aws("logs"))
+        return
+    aws("logs").create_log_group(logGroupName=group, kmsKeyId=key)
+    assert aws("logs").describe_log_groups()["logGroups"][0]["kmsKeyId"] == key
