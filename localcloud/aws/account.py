@@ -17,7 +17,6 @@ _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 def install() -> None:
     _seed_user()
-    _load_own_images()
     _sign_in_process_clients()
     _find_accounts_of_keys_quickly()
     _parse_managed_policies_once()
@@ -40,36 +39,6 @@ def _seed_user() -> None:
             self.access_keys[ACCESS_KEY_ID] = key
 
     models.IAMBackend.__init__ = init  # type: ignore[method-assign]
-
-
-def _load_own_images() -> None:
-    """moto would load its 1,300 AMIs into each region: a second each, and none of them an EKS image."""
-    from moto.core.parse import default_timestamp_parser
-    from moto.ec2.models.amis import Ami, AmiBackend
-
-    from localcloud.aws.images import IMAGES
-
-    def load(self: Any) -> None:
-        for image in IMAGES:
-            self.amis[image.id(self.region_name)] = Ami(
-                self,
-                image.id(self.region_name),
-                name=image.name,
-                description=image.description,
-                owner_id=image.owner,
-                owner_alias="amazon",
-                public=True,
-                virtualization_type="hvm",
-                architecture=image.architecture,
-                creation_date=default_timestamp_parser(image.created),
-                image_location=f"amazon/{image.name}",
-                hypervisor="xen",
-                root_device_type="ebs",
-                root_device_name=image.root_device,
-                region_name=f"{self.region_name}a",
-            )
-
-    AmiBackend._load_amis = load  # type: ignore[method-assign]
 
 
 def _sign_in_process_clients() -> None:
