@@ -21,6 +21,8 @@ SYSTEM_POOL: Final = "system"
 
 STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
+PLACEMENT_TAG: Final = "gpumpi:placement"
+"""On a node group: what `placementGroup: auto` came to when it was made."""
 COST_TAG: Final = "cost-center"
 MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)

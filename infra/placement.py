@@ -1,4 +1,4 @@
-"""Where things go: the zones of the VPC, the zone of each pool, its size at this run, its placement group. Pure.
+"""Where things go: the zones of the VPC, of the control plane and of each pool, its size at this run, its placement group. Pure.
 
 What was chosen once stays: an explicit setting wins, then what the stack has, and only then what AWS offers today.
 """
@@ -12,6 +12,8 @@ from infra.settings import Pool, Settings, SystemPool
 DEFAULT_ZONES = 3
 LEAST_ZONES = 2
 MOST_ZONES = 4
+GROUP, APART = "group", "apart"
+"""The choices of `placementGroup: auto`, as node groups' tags keep them."""
 
 
 class DesiredSize(NamedTuple):
@@ -31,12 +33,16 @@ def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Existing zones first, then those that the pools are bound to, then those that offer most of the pools' types."""
+    """Existing zones first, then those that the pools are bound to, then those that offer most of the pools' types.
+
+    Of the existing ones the control plane's come first, since it cannot leave them.
+    """
     wanted = settings.network.zone_count
     limit = wanted or MOST_ZONES
     usable = [zone.name for zone in facts.zones]
     bound = [zone for pool in settings.pools if (zone := bound_zone(pool, facts)) in usable]
-    chosen = sorted(facts.existing.zones, key=lambda zone: (zone not in bound, zone))
+    fixed = facts.existing.cluster_zones
+    chosen = sorted(facts.existing.zones, key=lambda zone: (zone not in fixed, zone not in bound, zone))
     chosen += [zone for zone in dict.fromkeys(bound) if zone not in chosen]
     for pool in settings.pools:
         offered = facts.offerings.get(pool.instance_type, frozenset())
@@ -52,6 +58,39 @@ def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
     """Zones that offer more of the stack's types first, then by name."""
     names = [pool.instance_type for pool in settings.pools] + [settings.target.system.instance_type]
     return sorted(zones, key=lambda zone: (-sum(zone in facts.offerings.get(name, ()) for name in names), zone))
+
+
+def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+    """Those that the cluster was created in: EKS takes subnets of other zones neither from it nor to it.
+    https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+    """
+    zones = vpc_zones(settings, facts)
+    return tuple(zone for zone in zones if zone in facts.existing.cluster_zones) or zones
+
+
+def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+    """The zones of the VPC, without those that came after the system pool: other subnets would make another node group of it."""
+    zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.target.system.name)
+    return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
+
+
+def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
+    """The subnets of an existing VPC, in each zone the one in use first: their order moves nothing, nor does a new one."""
+    used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
+    given = sorted((facts.subnets[one] for one in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
+    zones = vpc_zones(settings, facts)
+    return {zone: [subnet.id for subnet in given if subnet.zone == zone] for zone in zones}
+
+
+def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
+    """Zones with a NAT gateway. A single one is where the control plane is, which does not move when zones are added."""
+    match settings.network.nat:
+        case "none":
+            return ()
+        case "one":
+            return control_plane_zones(settings, facts)[:1]
+        case "perZone":
+            return vpc_zones(settings, facts)
 
 
 def bound_zone(pool: Pool, facts: Facts) -> str | None:
@@ -98,14 +137,22 @@ def has_efa(pool: Pool, instance_type: InstanceType) -> bool:
 
 
 def wants_placement_group(pool: Pool, facts: Facts) -> bool:
-    """Whether the stack makes a cluster placement group for the pool: for EFA between nodes, and never for capacity that is
-    reserved, since a group would shrink what one gets of it."""
+    """Whether the stack makes a cluster placement group for the pool."""
+    return placement_choice(pool, facts) == GROUP
+
+
+def placement_choice(pool: Pool, facts: Facts) -> str | None:
+    """What `placementGroup: auto` comes to: a group for EFA between nodes. None where there is nothing to choose: another word of
+    the user's, no EFA, or capacity that is reserved, of which a group would shrink what one gets.
+
+    What was chosen for a pool stays: a resize must not restart its nodes.
+    """
     instance_type = facts.instance_types.get(pool.instance_type)
-    return (
-        pool.placement_group == "auto"
-        and instance_type is not None
-        and has_efa(pool, instance_type)
-        and pool.max_size > 1
-        and not pool.is_reserved
-        and "cluster" in instance_type.placement_strategies
-    )
+    if pool.placement_group != "auto" or pool.is_reserved or instance_type is None:
+        return None
+    if not has_efa(pool, instance_type) or "cluster" not in instance_type.placement_strategies:
+        return None
+    existing = facts.existing.pools.get(pool.name)
+    if existing and existing.placement and existing.instance_type == pool.instance_type:
+        return existing.placement
+    return GROUP if pool.max_size > 1 else APART

@@ -17,7 +17,7 @@ from infra.naming import (
     autoscaler_tags,
     pool_labels,
 )
-from infra.placement import desired_size, has_efa, pool_zone, vpc_zones, wants_placement_group
+from infra.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
 from infra.settings import Capacity, CapacityBlock, OnDemand, Pool, Settings, Spot, SystemPool, TargetedOdcr
 
 SYSTEM_ROOT_VOLUME_GIB = 50
@@ -47,7 +47,7 @@ def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
 
 
 def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
-    """CPU nodes in every zone, for the cluster's own pods."""
+    """CPU nodes in several zones, for the cluster's own pods."""
     pool = settings.target.system
     instance = facts.instance_types[pool.instance_type]
     labels = pool_labels(pool.name)
@@ -61,8 +61,9 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
         labels=labels,
         autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
         surge=True,
+        failed=_failed(pool, facts),
     )
-    return PoolPlan(spec, instance, vpc_zones(settings, facts))
+    return PoolPlan(spec, instance, system_zones(settings, facts))
 
 
 def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
@@ -101,7 +102,14 @@ def _gpu_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Fac
         labels=labels,
         taints=taints,
         autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
+        placement=placement_choice(pool, facts),
+        failed=_failed(pool, facts),
     )
+
+
+def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
+    existing = facts.existing.pools.get(pool.name)
+    return existing is not None and existing.failed
 
 
 def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:

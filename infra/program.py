@@ -20,7 +20,7 @@ from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpoint
 from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
 from infra.facts import Facts, FactsError
 from infra.naming import AUTOSCALER_TAG, JOB_NAMESPACE, JOB_SERVICE_ACCOUNT, Naming
-from infra.placement import vpc_zones
+from infra.placement import control_plane_zones, nat_zones, subnets_by_zone, vpc_zones
 from infra.policies import Account
 from infra.pools import PoolPlan
 from infra.preflight import settings_and_facts
@@ -94,16 +94,15 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
 
 def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
     """The stack's own network, or the one that settings name."""
-    asked, zones = settings.network, vpc_zones(settings, facts)
+    asked = settings.network
     if asked.vpc_id is not None:
-        subnets = [facts.subnets[one] for one in asked.subnet_ids]
-        return ExistingNetwork(asked.vpc_id, {zone: [one.id for one in subnets if one.zone == zone] for zone in zones})
+        return ExistingNetwork(asked.vpc_id, subnets_by_zone(settings, facts))
     args = NetworkArgs(
         naming,
         account,
         cidr=asked.new_cidr,
-        zones=zones,
-        nat_zones={"none": (), "one": zones[:1], "perZone": zones}[asked.nat],
+        zones=vpc_zones(settings, facts),
+        nat_zones=nat_zones(settings, facts),
         logs_key_arn=logs_key.arn,
         log_retention_days=settings.target.log_retention_days,
     )
@@ -146,7 +145,7 @@ def _cluster_args(
         account,
         version=target.kubernetes_version,
         service_cidr=SERVICE_CIDR,
-        subnet_ids=_flat(network.private_subnets),
+        subnet_ids=_flat({zone: network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
         # the caller too: the same `pulumi up` goes on to install what runs in the cluster
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),

@@ -11,7 +11,7 @@ from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
 from infra.components.eks_cluster import EksCluster
 from infra.instances import Interface
-from infra.naming import COMPONENT, POOL_TAG, Naming, Taint
+from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming, Taint
 
 IMDS_HOP_LIMIT: Final = 1
 """Only the host reaches the instance's metadata, and so the node's role. Pods get credentials from Pod Identity; the add-ons
@@ -63,9 +63,14 @@ class NodePoolSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
+    # what the next run must know of this one
+    placement: str | None = None
+    """What was chosen where the user left the placement group to us."""
     # updates and repair
     surge: bool = False
     """New nodes start before old ones go; False where there may be no spare capacity."""
+    failed: bool = False
+    """The node group that there is could not be created, and another must be."""
 
     @property
     def efa_interfaces(self) -> int:
@@ -143,7 +148,9 @@ class NodePool(pulumi.ComponentResource):
             ],
             user_data=self._user_data(),
             tags=self._tags,
-            opts=pulumi.ResourceOptions(parent=self),
+            # Another tag would be another version of the template, for which EKS restarts every node of the pool. Instances
+            # get it from the auto scaling group when they are launched.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
 
     def _user_data(self) -> pulumi.Input[str]:
@@ -186,24 +193,30 @@ class NodePool(pulumi.ComponentResource):
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT" if spec.surge else "MINIMAL"},
             # one at a time: a repair takes a node from under a job
             node_repair_config={"enabled": True, "max_parallel_nodes_repaired_count": 1},
-            tags={**self._tags, **spec.autoscaler_tags},
+            tags={**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {}), **spec.autoscaler_tags},
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
                 ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
+                # Without it the next run would only forget the failure. With it always, a running group would be replaced
+                # after a failed change of its size.
+                replace_on_changes=["#initerror"] if spec.failed else None,
+                # EKS takes a template with an AMI for one without, and back, for no group that exists
+                replacement_trigger="own AMI" if own_ami else "AMI of EKS",
                 # two groups at once would want the reserved instances twice
                 delete_before_replace=spec.reservation is not None,
             ),
         )
 
     def _tag_auto_scaling_group(self) -> None:
-        """EKS does not hand a node group's tags to its auto scaling group."""
+        """EKS does not hand a node group's tags to its auto scaling group. Of the group's and the template's tags of one name,
+        an instance gets the group's: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
         group = self._group.resources[0].autoscaling_groups[0].name
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():
             aws.autoscaling.Tag(
                 f"{self._name}-tag-{key}",
                 autoscaling_group_name=group.apply(lambda name: name or ""),
-                tag={"key": key, "value": value, "propagate_at_launch": False},
+                tag={"key": key, "value": value, "propagate_at_launch": key in self._tags},
                 opts=pulumi.ResourceOptions(parent=self),
             )
 

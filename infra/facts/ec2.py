@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from infra.addresses import ZONE_LETTERS
 from infra.facts.clients import Clients, is_error
-from infra.facts.model import Reservation, Subnet, Vpc, Zone
+from infra.facts.model import OwnVpc, Reservation, Subnet, Vpc, Zone
 from infra.instances import Architecture, InstanceType
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
@@ -96,6 +96,12 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
     """Zones of the subnets that the stack made."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
+
+
+def stack_vpc(clients: Clients, tag: str, stack: str) -> OwnVpc | None:
+    """The VPC that the stack made."""
+    found = clients.ec2.describe_vpcs(Filters=[_is_one_of(f"tag:{tag}", [stack])])["Vpcs"]
+    return OwnVpc(found[0]["VpcId"], found[0]["CidrBlock"]) if found else None
 
 
 def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """What EKS offers, and what of it the stack has."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
-from infra.facts.model import ExistingPool
-from infra.naming import POOL_TAG
+from infra.facts.model import Existing, ExistingPool
+from infra.naming import PLACEMENT_TAG, POOL_TAG
 
 PARALLEL = 4
 
@@ -39,23 +39,28 @@ def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozense
     return frozenset(version["addonVersion"] for one in found for version in one["addonVersions"])
 
 
-def cluster(clients: Clients, name: str) -> tuple[str | None, dict[str, ExistingPool]]:
-    """Version and pools of a cluster; (None, {}) where there is none."""
+def existing(clients: Clients, name: str) -> Existing:
+    """The cluster of a stack and its pools; empty where there is none."""
     try:
-        version: str = clients.eks.describe_cluster(name=name)["cluster"]["version"]
+        cluster = clients.eks.describe_cluster(name=name)["cluster"]
     except clients.eks.exceptions.ResourceNotFoundException:
-        return None, {}
-    return version, _pools(clients, name)
+        return Existing()
+    network, groups = cluster["resourcesVpcConfig"], _node_groups(clients, name)
+    zones = subnet_zones(clients, {*network["subnetIds"], *(one for group in groups for one in group["subnets"])})
+    return Existing(
+        cluster_version=cluster["version"],
+        cluster_vpc_id=network["vpcId"],
+        cluster_zones=_zones(network["subnetIds"], zones),
+        pools={group["tags"][POOL_TAG]: _pool(group, zones) for group in groups if group["subnets"][0] in zones},
+    )
 
 
-def _pools(clients: Clients, cluster: str) -> dict[str, ExistingPool]:
-    """The cluster's node groups by the pool they are tagged with."""
+def _node_groups(clients: Clients, cluster: str) -> list[Any]:
+    """The node groups that are pools."""
     pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
     names = [name for page in pages for name in page["nodegroups"]]
     with ThreadPoolExecutor(PARALLEL) as threads:
-        groups = [group for group in threads.map(lambda name: _node_group(clients, cluster, name), names) if group]
-    zones = subnet_zones(clients, {group["subnets"][0] for group in groups})
-    return {group["tags"][POOL_TAG]: _pool(group, zones) for group in groups if group["subnets"][0] in zones}
+        return [group for group in threads.map(lambda name: _node_group(clients, cluster, name), names) if group]
 
 
 def _node_group(clients: Clients, cluster: str, name: str) -> Any:
@@ -67,11 +72,20 @@ def _node_group(clients: Clients, cluster: str, name: str) -> Any:
     return group if POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING" else None
 
 
-def _pool(group: Any, zones: dict[str, str]) -> ExistingPool:
+def _pool(group: Any, zones: Mapping[str, str]) -> ExistingPool:
     scaling = group["scalingConfig"]
     return ExistingPool(
         zone=zones[group["subnets"][0]],
         min_size=scaling["minSize"],
         desired_size=scaling["desiredSize"],
         max_size=scaling["maxSize"],
+        zones=_zones(group["subnets"], zones),
+        subnet_ids=frozenset(group["subnets"]),
+        instance_type=next(iter(group.get("instanceTypes") or ()), None),
+        placement=group["tags"].get(PLACEMENT_TAG),
+        failed=group["status"] == "CREATE_FAILED",
     )
+
+
+def _zones(subnet_ids: Iterable[str], zones: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted({zones[one] for one in subnet_ids if one in zones}))

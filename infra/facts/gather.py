@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from infra.facts import account, ec2, efs, eks
 from infra.facts.clients import Clients, Denied, asked
-from infra.facts.model import Caller, Existing, Facts, FactsError
+from infra.facts.model import Caller, Facts, FactsError
 from infra.naming import STACK_TAG
 from infra.settings import Settings
 from infra.versions import KUBERNETES_VERSIONS, addon_versions
@@ -68,7 +68,8 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     offerings = ask.needed(lambda: ec2.offerings(clients, names))
     zones = ask.needed(lambda: ec2.zones(clients))
     stack_zones = ask.needed(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
-    existing = ask.needed(lambda: eks.cluster(clients, cluster))
+    stack_vpc = ask.needed(lambda: ec2.stack_vpc(clients, STACK_TAG, settings.stack))
+    existing = ask.needed(lambda: eks.existing(clients, cluster))
     principal = _principal(clients, caller, ask)
     quotas = ask.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
     versions = ask.optional("Kubernetes versions", lambda: eks.kubernetes_versions(clients), tuple[str, ...]())
@@ -81,7 +82,6 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     limits = quotas.result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     ask.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS does not say it" for code in unread)
-    cluster_version, pools = existing.result()
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
@@ -93,7 +93,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         quotas=limits or {},
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
-        existing=Existing(cluster_version, stack_zones.result(), pools),
+        existing=replace(existing.result(), zones=stack_zones.result(), own_vpc=stack_vpc.result()),
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
 

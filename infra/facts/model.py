@@ -39,6 +39,14 @@ class Vpc:
 
 
 @dataclass(frozen=True)
+class OwnVpc:
+    """The VPC that a stack made."""
+
+    id: str
+    cidr: str
+
+
+@dataclass(frozen=True)
 class Reservation:
     """A capacity reservation (cr-...)."""
 
@@ -71,6 +79,15 @@ class ExistingPool:
     min_size: int
     desired_size: int
     max_size: int
+    zones: tuple[str, ...] = ()
+    """All zones that its nodes may be in, by name."""
+    subnet_ids: frozenset[str] = frozenset()
+    instance_type: str | None = None
+    """None where only its launch template knows."""
+    placement: str | None = None
+    """What `placementGroup: auto` came to when the pool was made; None where the question did not arise."""
+    failed: bool = False
+    """EKS could not create it; no node ever ran in it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,11 @@ class Existing:
     """Zones of the VPC that this stack made, by name."""
     pools: Mapping[str, ExistingPool] = field(default_factory=dict)
     """By pool name, the system pool included."""
+    cluster_vpc_id: str | None = None
+    cluster_zones: tuple[str, ...] = ()
+    """Zones in which the control plane has its interfaces, by name; for the life of the cluster."""
+    own_vpc: OwnVpc | None = None
+    """The VPC that this stack made."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import ExistingPool, Reservation, gather
+from infra.facts import ExistingPool, OwnVpc, Reservation, gather
 from infra.settings import Settings
 from infra.versions import addon_versions
 from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
@@ -68,8 +68,10 @@ def _reserved(name: str, reservation: str) -> dict[str, Any]:
 
 def test_what_a_stack_has_is_found_by_its_tags(aws: Client) -> None:
     ec2, eks, iam = aws("ec2"), aws("eks"), aws("iam")
-    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    tags = [{"ResourceType": "subnet", "Tags": [{"Key": "gpumpi:stack", "Value": "up"}]}]
+    tag = {"Key": "gpumpi:stack", "Value": "up"}
+    vpc_tags = [{"ResourceType": "vpc", "Tags": [tag]}]
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=vpc_tags)["Vpc"]["VpcId"]
+    tags = [{"ResourceType": "subnet", "Tags": [tag]}]
     subnets = [
         ec2.create_subnet(
             VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=f"{REGION}{letter}", TagSpecifications=tags
@@ -91,7 +93,13 @@ def test_what_a_stack_has_is_found_by_its_tags(aws: Client) -> None:
     )
     existing = gather(settings(stack="up")).existing
     assert (existing.cluster_version, existing.zones) == ("1.35", (f"{REGION}b", f"{REGION}c"))
-    assert existing.pools == {"train": ExistingPool(f"{REGION}c", 0, 1, 3)}
+    assert existing.pools == {
+        "train": ExistingPool(
+            f"{REGION}c", 0, 1, 3, zones=(f"{REGION}c",), subnet_ids=frozenset(subnets[:1]), instance_type="g5.xlarge"
+        )
+    }
+    assert (existing.cluster_vpc_id, existing.cluster_zones) == (vpc, (f"{REGION}b", f"{REGION}c"))
+    assert existing.own_vpc == OwnVpc(vpc, "10.0.0.0/16")
 
 
 def _role(iam: Any, name: str, service: str, policy: str) -> str:

@@ -289,8 +289,15 @@ def test_an_auto_scaling_group_carries_the_cost_tags(plain: Deployment, name: st
     assert tags["gpumpi:stack"] == "test" and tags["cost-center"] == "test" and tags["gpumpi:pool"] == name
 
 
-def test_tags_of_the_group_are_not_copied_to_instances_which_have_their_own(fabric: Deployment) -> None:
-    assert {one.inputs["tag"]["propagateAtLaunch"] for one in fabric.created(engine.GROUP_TAG)} == {False}
+def test_instances_get_the_pool_s_tags_from_the_group_and_none_of_the_autoscaler_s(fabric: Deployment) -> None:
+    tags = [one.inputs["tag"] for one in fabric.created(engine.GROUP_TAG, "-train-tag-")]
+    copied = {tag["key"] for tag in tags if tag["propagateAtLaunch"]}
+    assert copied == {"Name", "gpumpi:stack", "gpumpi:pool", "cost-center", "managed-by"}
+
+
+def test_another_tag_makes_no_other_version_of_a_launch_template(fabric: Deployment) -> None:
+    """EKS would restart all nodes for it."""
+    assert {one.ignored_changes for one in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
 
 
 def test_without_the_autoscaler_nothing_invites_one() -> None:
