@@ -46,17 +46,27 @@ def terraform_type(token: str) -> str:
     return "_".join(["aws", *parts, _snake(kind)])
 
 
-def plan(resources: Iterable[Recorded]) -> dict[str, Any]:
-    """The plan JSON of `terraform show -json`, as far as scanners read it."""
-    recorded = [resource for resource in resources if resource.token.startswith("aws:")]
-    addresses = {id(resource): f"{terraform_type(resource.token)}.{_label(resource.name)}" for resource in recorded}
-    origins = _origins(recorded, addresses)
+def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
+    """The plan JSON of `terraform show -json` for several stacks, as far as scanners read it.
+
+    Ids repeat from one account to the next, so what refers to what is found within each stack.
+    """
+    planned, changes, configured = [], [], []
+    for stack in stacks:
+        recorded = [resource for resource in stack if resource.token.startswith("aws:")]
+        addresses = {id(resource): f"{terraform_type(resource.token)}.{_label(resource.name)}" for resource in recorded}
+        origins = _origins(recorded, addresses)
+        for resource in recorded:
+            address = addresses[id(resource)]
+            planned.append(_planned(resource, address))
+            changes.append(_change(resource, address))
+            configured.append(_configured(resource, address, origins))
     return {
         "format_version": "1.2",
         "terraform_version": "1.9.0",
-        "planned_values": {"root_module": {"resources": [_planned(r, addresses[id(r)]) for r in recorded]}},
-        "resource_changes": [_change(resource, addresses[id(resource)]) for resource in recorded],
-        "configuration": {"root_module": {"resources": [_configured(r, addresses[id(r)], origins) for r in recorded]}},
+        "planned_values": {"root_module": {"resources": planned}},
+        "resource_changes": changes,
+        "configuration": {"root_module": {"resources": configured}},
     }
 
 

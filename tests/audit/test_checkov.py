@@ -54,8 +54,7 @@ def exception_for(finding: Finding) -> dict[str, str] | None:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """One scan over all stacks: their resources' names begin with the stack's."""
-    everything = [resource for path in STACKS for resource in recorded(path)]
-    return scan(plan(everything), tmp_path_factory.mktemp("scan"))
+    return scan(plan(recorded(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 
 def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
@@ -111,4 +110,6 @@ def test_checkov_finds_what_is_planted(planted: Recorded, check: str, planted_re
 
 @pytest.fixture(scope="module")
 def planted_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return scan(plan([OPEN_GROUP, OPEN_RULE, PLAIN_FILE_SYSTEM, PLAIN_DISK, PLAIN_TEMPLATE]), tmp_path_factory.mktemp("planted"))
+    return scan(
+        plan([[OPEN_GROUP, OPEN_RULE, PLAIN_FILE_SYSTEM, PLAIN_DISK, PLAIN_TEMPLATE]]), tmp_path_factory.mktemp("planted")
+    )
