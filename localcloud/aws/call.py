@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
-from botocore.session import get_session
 from moto.backends import get_backend
 from moto.core.model import OperationModel, ServiceModel
 from moto.core.request import Request
@@ -18,21 +16,15 @@ Response = tuple[int, dict[str, Any], Any]
 """Status, headers and body."""
 
 
-@cache
-def _botocore_operation(service: str, name: str) -> Any:
-    return get_session().get_service_model(service).operation_model(name)
-
-
-def parsed_response(service: str, operation: str, response: Response) -> dict[str, Any]:
+def parsed_response(operation: OperationModel, response: Response) -> dict[str, Any]:
     """An HTTP response as boto3 would return it (an error: its `Error` member)."""
     status, headers, body = response
     if isinstance(body, str):
         body = body.encode()
-    model = _botocore_operation(service, operation)
-    parser = create_parser(model.service_model.resolved_protocol)
+    parser = create_parser(operation.service_model.resolved_protocol)
     texts = HeadersDict({str(key): str(value) for key, value in headers.items()})
     answer = {"status_code": status, "headers": texts, "body": body or b"", "context": {}}
-    parsed: dict[str, Any] = parser.parse(answer, model.output_shape)
+    parsed: dict[str, Any] = parser.parse(answer, operation.output_shape)
     parsed.pop("ResponseMetadata", None)
     return parsed
 
@@ -58,7 +50,7 @@ class Call:
     def moto(self) -> dict[str, Any]:
         """Let moto answer: its answer under boto3's names. A refusal passes on to the client unless it is caught."""
         response = self.forward()
-        parsed = parsed_response(self.service, self.operation, response)
+        parsed = parsed_response(self.operation_model, response)
         if response[0] >= 300:
             error = parsed.get("Error", {})
             raise Refused(error.get("Code", ""), error.get("Message", ""), response)

@@ -13,6 +13,7 @@ class Count:
     calls: int = 0
     errors: int = 0
     seconds: float = 0.0
+    """Spent on answering, without waiting for other calls."""
 
 
 _counts: dict[tuple[str, str], Count] = {}

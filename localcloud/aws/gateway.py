@@ -55,19 +55,20 @@ def _router(service: str) -> Any:
 
 def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
     """Answer a request; `forward` lets moto answer it."""
-    started = time.perf_counter()
-    durations.taken()
     with LOCK:
+        started = time.perf_counter()
+        durations.taken()
         durations.settle()
         call = recognise(moto_service, request, forward)
         response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
-    if call is not None and response[0] < 300:
+        seconds = time.perf_counter() - started
+    if call is None:
+        return response
+    if response[0] < 300:
         durations.take_call(call.service, call.operation)
-    pause = durations.taken()
-    if pause:
+    if pause := durations.taken():
         time.sleep(pause)
-    if call is not None:
-        calls.record(call.service, call.operation, time.perf_counter() - started, response[0] >= 400)
+    calls.record(call.service, call.operation, seconds + pause, response[0] >= 400)
     return response
 
 
