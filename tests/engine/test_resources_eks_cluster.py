@@ -46,7 +46,7 @@ def test_a_cluster_is_waited_for_until_it_has_an_endpoint_and_until_it_is_gone(w
 def test_each_kind_of_change_is_a_request_of_its_own(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world, version="1.33"))
     network = {
-        "subnetIds": world.subnets,
+        "subnetIds": [*world.subnets[:2], world.another_subnet],
         "securityGroupIds": world.groups,
         "endpointPrivateAccess": True,
         "endpointPublicAccess": False,

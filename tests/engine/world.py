@@ -103,6 +103,14 @@ class World:
         return [str(one["Subnet"]["SubnetId"]) for one in made]
 
     @cached_property
+    def another_subnet(self) -> str:
+        """A second one in the first zone."""
+        ec2 = self.client("ec2")
+        zone = ec2.describe_subnets(SubnetIds=self.subnets[:1])["Subnets"][0]["AvailabilityZone"]
+        made = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.9.0/24", AvailabilityZone=zone)
+        return str(made["Subnet"]["SubnetId"])
+
+    @cached_property
     def groups(self) -> list[str]:
         """Two security groups."""
         ec2 = self.client("ec2")

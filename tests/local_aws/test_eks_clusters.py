@@ -196,9 +196,10 @@ def test_the_endpoint_can_be_made_private_and_public_again(world: World) -> None
 
 def test_other_subnets_move_the_interfaces(world: World) -> None:
     world.cluster()
-    assert update(world, resourcesVpcConfig={"subnetIds": world.subnets[:2]})["type"] == "VpcConfigUpdate"
+    others = [world.subnet(10 + index, zone) for index, zone in enumerate("abc")]
+    assert update(world, resourcesVpcConfig={"subnetIds": others})["type"] == "VpcConfigUpdate"
     interfaces = world.ec2.describe_network_interfaces()["NetworkInterfaces"]
-    assert {interface["SubnetId"] for interface in interfaces} == set(world.subnets[:2])
+    assert {interface["SubnetId"] for interface in interfaces} == set(others)
 
 
 def test_access_entries_can_be_turned_on_and_admit_the_creator(world: World) -> None:

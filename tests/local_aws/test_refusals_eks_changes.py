@@ -75,6 +75,14 @@ REFUSALS = [
         "must belong to cluster's vpc",
     ),
     Refusal(
+        "a subnet in another zone",
+        "update_cluster_config",
+        lambda world: {"name": "demo", "resourcesVpcConfig": {"subnetIds": [*world.subnets, world.subnet(7, "d")]}},
+        PARAMETER,
+        "https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html",
+        "should belong to the exact set of AZs",
+    ),
+    Refusal(
         "subnets as they are",
         "update_cluster_config",
         lambda world: {"name": "demo", "resourcesVpcConfig": {"subnetIds": world.subnets}},

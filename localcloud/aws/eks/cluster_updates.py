@@ -127,13 +127,14 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
 
 
 def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
-    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: the VPC stays."""
+    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: the VPC and the zones stay."""
     current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
     subnet_ids = wanted.get("subnetIds", current["subnetIds"])
     groups = wanted.get("securityGroupIds", current["securityGroupIds"])
     chosen: list[Any] = network.cluster_subnets(ec2, subnet_ids, cluster.name)
     if any(subnet.vpc_id != current["vpcId"] for subnet in chosen):
         raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {current['vpcId']}", clusterName=cluster.name)
+    network.check_same_zones(chosen, network.subnets(ec2, current["subnetIds"]), cluster.name)
     network.check_security_groups(ec2, groups, current["vpcId"], cluster.name)
     if set(subnet_ids) == set(current["subnetIds"]) and set(groups) == set(current["securityGroupIds"]):
         raise invalid_parameter("No changes needed for the VPC config provided", clusterName=cluster.name)

@@ -65,6 +65,16 @@ def _check_zones(ec2: Any, chosen: list[Any], cluster: str) -> None:
         raise invalid_parameter("Subnets specified must be in at least two different AZs", clusterName=cluster)
 
 
+def check_same_zones(chosen: list[Any], before: list[Any], cluster: str) -> None:
+    wanted, fixed = (",".join(sorted({subnet.availability_zone for subnet in some})) for some in (chosen, before))
+    if wanted != fixed:
+        raise invalid_parameter(
+            f"Provided subnets belong to the AZs '{wanted}'. But they should belong to the exact set of AZs '{fixed}' "
+            "in which subnets were provided during cluster creation.",
+            clusterName=cluster,
+        )
+
+
 def check_security_groups(ec2: Any, ids: list[str], vpc_id: str, cluster: str) -> None:
     groups = {group_id: ec2.get_security_group_from_id(group_id) for group_id in ids}
     for group_id, group in groups.items():

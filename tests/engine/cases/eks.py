@@ -131,7 +131,7 @@ CASES = [
             "upgradePolicy": value({"supportType": "EXTENDED"}),
             "vpcConfig": lambda world: _vpc(
                 world,
-                subnetIds=world.subnets,
+                subnetIds=[*world.subnets[:2], world.another_subnet],
                 securityGroupIds=world.groups,
                 endpointPrivateAccess=False,
                 publicAccessCidrs=["198.51.100.0/24"],
