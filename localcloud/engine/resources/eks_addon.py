@@ -17,7 +17,6 @@ IDENTITY = {"roleArn": "roleArn", "serviceAccount": "serviceAccount"}
 class Addon(Resource):
     token = "aws:eks/addon:Addon"
     title = "EKS Add-On"
-    recomputed = frozenset({"modifiedAt"})
     MADE_WITH = {
         "clusterName": "clusterName",
         "addonName": "addonName",
