@@ -54,6 +54,11 @@ def test_nothing_is_called_ready_or_gone_before_it_is(world: World) -> None:
         efs.describe_file_systems(FileSystemId=shared.id)
 
 
+def test_an_access_point_loses_its_user_only_as_a_new_one(world: World) -> None:
+    point = Life(ACCESS_POINT, world.aws, {"fileSystemId": world.file_system, "posixUser": {"uid": 1000, "gid": 1000}})
+    assert point.replaced({"fileSystemId": world.file_system}) == {"posixUser"}
+
+
 def test_a_file_system_with_a_mount_target_does_not_go(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})

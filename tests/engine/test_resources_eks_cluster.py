@@ -66,15 +66,15 @@ def test_an_upgrade_that_skips_a_minor_is_refused_as_eks_does(world: World) -> N
         cluster.update(inputs(world, version="1.35"))
 
 
-def test_secrets_are_encrypted_later_but_never_with_another_key(world: World) -> None:
+def test_secrets_are_encrypted_later_but_never_with_another_key_and_never_bared(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     encrypted = {"provider": {"keyArn": world.key}, "resources": ["secrets"]}
     cluster.update(inputs(world, encryptionConfig=encrypted))
     assert cluster.state["encryptionConfig"] == encrypted
     other = {"provider": {"keyArn": world.second_key}, "resources": ["secrets"]}
-    for wanted in ({"encryptionConfig": other}, {}):
-        with pytest.raises(InitializationFailed, match="cannot be changed or taken away"):
-            cluster.update(inputs(world, **wanted))
+    with pytest.raises(InitializationFailed, match="the key that encrypts its secrets cannot be changed"):
+        cluster.update(inputs(world, encryptionConfig=other))
+    assert cluster.replaced(inputs(world)) == {"encryptionConfig"}
 
 
 def test_a_protected_cluster_is_not_deleted(world: World) -> None:

@@ -144,6 +144,13 @@ def test_a_new_template_version_and_new_limits_are_two_updates_nodes_first(world
     assert group.differences() == set()
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["taken-away", "added"])
+def test_a_group_gets_or_loses_its_launch_template_only_as_a_new_group(world: World, before: bool) -> None:
+    template = {"launchTemplate": {"id": world.launch_template, "version": "1"}}
+    group = Life(NODE_GROUP, world.aws, inputs(world, **(template if before else {})))
+    assert group.replaced(inputs(world, **({} if before else template))) == {"launchTemplate"}
+
+
 def test_an_unchanged_group_is_only_read(world: World) -> None:
     group = Life(NODE_GROUP, world.aws, inputs(world))
     calls.clear()

@@ -87,6 +87,13 @@ class World:
     def second_key(self) -> str:
         return str(self.client("kms").create_key()["KeyMetadata"]["Arn"])
 
+    def logs_key(self, sid: str) -> str:
+        """ARN of a new key that CloudWatch Logs may use."""
+        principals = {"AWS": "arn:aws:iam::123456789012:root"}, {"Service": f"logs.{self.aws.region}.amazonaws.com"}
+        statements = [{"Effect": "Allow", "Principal": one, "Action": "kms:*", "Resource": "*"} for one in principals]
+        policy = {"Version": "2012-10-17", "Id": sid, "Statement": statements}
+        return str(self.client("kms").create_key(Policy=json.dumps(policy))["KeyMetadata"]["Arn"])
+
     @cached_property
     def vpc(self) -> str:
         return str(self.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])

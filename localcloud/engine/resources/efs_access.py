@@ -93,7 +93,9 @@ class AccessPoint(Resource):
     title = "EFS Access Point"
     props = {
         "fileSystemId": Prop(replace=True),
-        "posixUser": Prop(replace=True, fields={"gid": Prop(), "uid": Prop(), "secondaryGids": Prop(unordered=True, default=[])}),
+        "posixUser": Prop(
+            replace=True, default={}, fields={"gid": Prop(), "uid": Prop(), "secondaryGids": Prop(unordered=True, default=[])}
+        ),
         "rootDirectory": Prop(
             replace=True, fields={"path": Prop(), "creationInfo": Prop(fields=dict.fromkeys(CREATION, Prop()))}
         ),

@@ -66,6 +66,10 @@ class Cluster(Resource):
     def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
         return self.recomputed if "version" in changed else frozenset()
 
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """Encryption can be added but not taken away: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+        return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
+
     def create(self, aws: Aws, args: Args) -> str:
         made = aws.client("eks").create_cluster(**creation_request(args), clientRequestToken=request_token(self.token, args))
         id = str(made["cluster"]["name"])
@@ -137,11 +141,9 @@ class Cluster(Resource):
 
     @staticmethod
     def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
-        """Once, and for good: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
-        if old.get("encryptionConfig") or not new.get("encryptionConfig"):
-            raise Failed(
-                f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed or taken away; replace the cluster"
-            )
+        """Once, and for good: the official provider leaves another key alone without a word, and shows the difference again."""
+        if old.get("encryptionConfig"):
+            raise Failed(f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed; replace the cluster")
         answer = aws.client("eks").associate_encryption_config(clusterName=id, encryptionConfig=[new["encryptionConfig"]])
         wait_for_update(aws, f"EKS Cluster ({id}) encryption config association", answer["update"], {"name": id})
 

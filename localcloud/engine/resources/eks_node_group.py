@@ -57,7 +57,7 @@ class NodeGroup(Resource):
         "instanceTypes": Prop(replace=True),
         "labels": Prop(default={}),
         "taints": Prop(unordered=True, default=[], fields={"effect": Prop(), "key": Prop(), "value": Prop(default="")}),
-        "launchTemplate": Prop(fields={"id": Prop(replace=True), "name": Prop(replace=True), "version": Prop()}),
+        "launchTemplate": Prop(default={}, fields={"id": Prop(replace=True), "name": Prop(replace=True), "version": Prop()}),
         "version": Prop(),
         "releaseVersion": Prop(),
         "forceUpdateVersion": Prop(write_only=True, default=False),
@@ -68,6 +68,11 @@ class NodeGroup(Resource):
         ),
         **TAGS,
     }
+
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """A group with a launch template cannot become one without, or the other way round."""
+        both = bool(old.get("launchTemplate")) and bool(new.get("launchTemplate"))
+        return frozenset() if both else changed & {"launchTemplate"}
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")

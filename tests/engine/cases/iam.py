@@ -42,7 +42,7 @@ CASES = [
             "forceDetachPolicies": value(False),
             "tags": value({"gpumpi:stack": "other"}),
         },
-        removals=names("description", "maxSessionDuration", "permissionsBoundary", "tags"),
+        removals=names("description", "maxSessionDuration", "permissionsBoundary", "forceDetachPolicies", "tags"),
         replaces={"name": value("others"), "path": value("/")},
         drift=lambda world, id: world.client("iam").tag_role(RoleName=id, Tags=[{"Key": "Name", "Value": "theirs"}]),
         drifted=names("tags"),

@@ -8,7 +8,7 @@ CASES = [
         given=lambda world: {
             "name": f"/aws/eks/{world.name('it')}/cluster",
             "retentionInDays": 90,
-            "kmsKeyId": world.key,
+            "kmsKeyId": world.logs_key("one"),
             "skipDestroy": False,
             "tags": {"Name": "it"},
         },

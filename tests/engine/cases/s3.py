@@ -60,7 +60,7 @@ CASES = [
         needed=names(),
         instead=(lambda world: {"bucketPrefix": world.name("keys-")},),
         updates={"forceDestroy": value(False), "tags": value({"more": "1"})},
-        removals=names("tags"),
+        removals=names("tags", "forceDestroy"),
         replaces={"bucket": value("other-keys"), "objectLockEnabled": value(False)},
         drift=lambda world, id: world.client("s3").delete_bucket_tagging(Bucket=id),
         drifted=names("tags"),
