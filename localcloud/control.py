@@ -31,6 +31,10 @@ class Control:
         found: list[dict[str, Any]] = self._ask("GET", "inventory")
         return found
 
+    def accept(self) -> None:
+        """What is there now belongs to the account: only what is more, less or other counts as a leftover from here on."""
+        self._ask("PUT", "inventory")
+
     def forget_calls(self) -> None:
         """Count from here on."""
         self._ask("DELETE", "calls")
