@@ -158,6 +158,16 @@ def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = N
 
 
 @app.command()
+def recover(stack: StackName, home: Home = DEFAULT_HOME) -> None:
+    """After an engine was killed: take away its lock, so that the next `up` can complete what it began."""
+    try:
+        LocalStack(LocalCloud(home), stack).recover()
+    except (NotRunning, PulumiError, FileNotFoundError) as error:
+        raise fail(error) from None
+    errors.print("ready for the next up")
+
+
+@app.command()
 def outputs(
     stack: StackName,
     home: Home = DEFAULT_HOME,

@@ -54,6 +54,11 @@ for _kind, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), list(_first))
 
 
+def names(folder: Path) -> list[str]:
+    """The stacks that have a file in a folder."""
+    return sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
+
+
 def find(stack: str, folder: Path) -> Path:
     """The file of a stack in a folder. Raises NoSuchStack."""
     short = stack.rpartition("/")[2]
@@ -61,7 +66,7 @@ def find(stack: str, folder: Path) -> Path:
         path = folder / f"Pulumi.{short}.{ending}"
         if path.is_file():
             return path
-    there = sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
+    there = names(folder)
     if not there:
         raise NoSuchStack(f"there is no stack file in {folder}")
     raise NoSuchStack(f'there is no stack "{short}" in {folder}{did_you_mean(short, there)}; there are {", ".join(there)}')

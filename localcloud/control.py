@@ -52,8 +52,16 @@ class Control:
         """Let a call fail: service, operation, code, message, times, match."""
         self._ask("POST", "faults", fault)
 
+    def faults(self) -> list[dict[str, Any]]:
+        """What is planned and has not happened yet."""
+        planned: list[dict[str, Any]] = self._ask("GET", "faults")
+        return planned
+
     def clear_faults(self) -> None:
         self._ask("DELETE", "faults")
+
+    def delay_factor(self) -> float:
+        return float(self._ask("GET", "delays")["factor"])
 
     def set_delays(self, factor: float) -> None:
         """0: no waiting; 1: as long as AWS takes."""

@@ -10,6 +10,7 @@
 """
 
 import fcntl
+import json
 import os
 import shutil
 import sys
@@ -18,15 +19,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra import stack_file
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
 from localcloud.tools.build import Report, ensure
 from localcloud.tools.catalogue import PULUMI
 
+PROJECT = "gpumpi"
+"""The `name` in Pulumi.yaml."""
 PASSPHRASE = "local"
 """Protects states that hold nothing real; a local cloud's states go when it stops."""
 SERVERS = ("aws", "provider")
+AWS_MODULE, PROVIDER_MODULE = "localcloud.aws", "localcloud.engine"
 LOCK = "lock"
 CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home")
 
@@ -55,6 +60,10 @@ class LocalCloud:
     @property
     def bin(self) -> Path:
         return self.folder / "bin"
+
+    def state_file(self, stack: str) -> Path:
+        """Where Pulumi keeps the state of one of our stacks."""
+        return self.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
     def servers(self) -> list[Server]:
         """What was started and not stopped, alive or not."""
@@ -90,7 +99,7 @@ class LocalCloud:
                 report("cleaning up after a local cloud that did not end properly")
             self._clear()
             self._install_programs(report)
-            (self.folder / "backend").mkdir()
+            self._make_backend()
             try:
                 self._start_servers(delay_factor)
             except BaseException:
@@ -115,7 +124,7 @@ class LocalCloud:
         self.control().reset()
         for name in ("backend", "project"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        (self.folder / "backend").mkdir()
+        self._make_backend()
 
     def control(self) -> Control:
         """The local AWS, looked at from behind."""
@@ -148,10 +157,10 @@ class LocalCloud:
         """Each is recorded before it serves: whoever comes after a crash finds what to end."""
         clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
         logs = self.folder / "logs"
-        aws = spawn("aws", "localcloud.aws", logs, clean, "--delay-factor", str(delay_factor))
+        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor))
         save([aws], self._record)
         aws = await_ready(aws)
-        provider = spawn("provider", "localcloud.engine", logs, clean | {"AWS_ENDPOINT_URL": aws.url})
+        provider = spawn("provider", PROVIDER_MODULE, logs, clean | {"AWS_ENDPOINT_URL": aws.url})
         save([aws, provider], self._record)
         save([aws, await_ready(provider)], self._record)
 
@@ -171,6 +180,15 @@ class LocalCloud:
         host = self.bin / "pulumi-language-python"
         host.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m localcloud.engine.language_host "$@"\n')
         host.chmod(0o755)
+
+    def _make_backend(self) -> None:
+        """A backend that knows each file of stacks/, as after `pulumi stack init`: plain `pulumi up -s NAME` just works."""
+        own = self.folder / "backend" / ".pulumi"
+        (own / "stacks" / PROJECT).mkdir(parents=True)
+        (own / "meta.yaml").write_text("version: 1\n")
+        for name in stack_file.names(ROOT / "stacks"):
+            empty = {"version": 3, "checkpoint": {"stack": f"organization/{PROJECT}/{name}"}}
+            self.state_file(name).write_text(json.dumps(empty))
 
     def _end_servers(self) -> None:
         for server in reversed(self.servers()):

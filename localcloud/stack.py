@@ -7,6 +7,7 @@ the instance whose Pulumi.yaml has the repository's program as `main`.
 import codecs
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,6 @@ from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
-PROJECT = "gpumpi"
 WATCH_EVERY_SECONDS = 1.0
 
 Watch = Callable[[EventLog, float], None]
@@ -88,21 +88,19 @@ class LocalStack:
 
     def prepare(self) -> None:
         """Copy the stack file as it is now and make the stack in the local backend if it is not there."""
-        text = self.source.read_text()
+        source = self.source
         self.cloud.server("provider")
-        self.project.mkdir(parents=True, exist_ok=True)
-        self._write_project_file()
-        salt = _salt_line(self.config_file)
-        self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
+        self._copy(source)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
-        """Raises NoStack, or NotRunning."""
+        """For verbs that need no stack file: who made the stack with plain `pulumi` has no copy of it yet. Raises NoStack."""
         self.cloud.server("provider")
         if not self.exists():
-            raise NoStack(
-                f'there is no stack "{self.name}" in this local cloud; create it with: scripts/cluster local up -s {self.name}'
-            )
+            way_out = f"scripts/cluster local up -s {self.name}"
+            raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {way_out}')
+        if not self.config_file.exists():
+            self._copy(self.source)
 
     def grant(self) -> list[str]:
         """Let the local account have what the stack file names and does not create; returns what was made."""
@@ -114,7 +112,9 @@ class LocalStack:
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def exists(self) -> bool:
-        return (self.cloud.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{self.name}.json").exists()
+        """Whether it was ever created: the backend knows the names before."""
+        state = self.cloud.state_file(self.name)
+        return state.exists() and bool(json.loads(state.read_text())["checkpoint"].get("latest"))
 
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
         self.must_exist()
@@ -127,6 +127,14 @@ class LocalStack:
         """The stack's state."""
         state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
         return state
+
+    def recover(self) -> None:
+        """After a killed engine: take away its lock, and the state that it was writing if that is cut short."""
+        state = self.cloud.state_file(self.name)
+        backup = state.with_name(f"{state.name}.bak")
+        if not _is_whole(state) and _is_whole(backup):
+            shutil.copy2(backup, state)
+        self._pulumi("cancel", "--yes", "--stack", self.name)
 
     def remove(self) -> None:
         """Forget an empty stack."""
@@ -177,6 +185,12 @@ class LocalStack:
         if result.returncode:
             raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
+
+    def _copy(self, source: Path) -> None:
+        self.project.mkdir(parents=True, exist_ok=True)
+        self._write_project_file()
+        salt, text = _salt_line(self.config_file), source.read_text()
+        self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
 
     def _write_project_file(self) -> None:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
@@ -233,3 +247,10 @@ def _salt_line(config_file: Path) -> str:
         return ""
     lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]
     return f"\n{lines[0]}\n" if lines else ""
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return bool(json.loads(file.read_text()))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
