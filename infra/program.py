@@ -156,9 +156,9 @@ def _cluster_args(
 
 
 def _placement_group(plan: PoolPlan, naming: Naming) -> pulumi.Input[str] | None:
-    """A new group, the user's own, or none."""
+    """A new group, the user's own, or none. A group is in one zone as long as it holds a node: another zone needs another."""
     if plan.makes_placement_group:
-        return Placement(naming.name(f"{plan.spec.name}-placement-group"), PlacementArgs(naming)).group_name
+        return Placement(naming.name(f"{plan.spec.name}-{plan.zones[0]}-placement-group"), PlacementArgs(naming)).group_name
     return plan.own_placement_group
 
 

@@ -95,12 +95,13 @@ class Network(Model):
     """A new VPC, or (with `vpcId`) one that exists and is only read."""
 
     cidr: str | None = Field(
-        None, description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: replaces everything."
+        None,
+        description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: not supported; make another stack.",
     )
     zones: int | Names | None = Field(
         None,
         description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. "
-        "Change: adding a zone is in place; removing one replaces what is in it.",
+        "Change: another zone moves nothing, control plane and system nodes stay where they are; their zones cannot be removed.",
     )
     nat_gateways: Literal["none", "one", "perZone"] | None = Field(
         None,
@@ -110,11 +111,14 @@ class Network(Model):
     interface_endpoints: bool | None = Field(
         None, description="Private endpoints for every AWS service that nodes call, for closed networks. Change: in place."
     )
-    vpc_id: str | None = Field(None, description="An existing VPC to use; nothing of it is changed. Change: replaces everything.")
+    vpc_id: str | None = Field(
+        None, description="An existing VPC to use; nothing of it is changed. Change: not supported; make another stack."
+    )
     subnet_ids: Names = Field(
         (),
         description="Private subnets of `vpcId`, in at least two zones. "
-        "Change: adding is in place; removing replaces what is in it.",
+        "Change: order and more of them move nothing; removing one replaces what is in it, but not the last in a zone of the "
+        "control plane.",
     )
 
     @property
@@ -153,7 +157,9 @@ class Efs(Model):
 
     mount_path: str = Field("/shared", description="Where jobs and nodes see it. Change: in place, for jobs started later.")
     file_system_id: str | None = Field(
-        None, description="An existing file system, left as it is. Change: replaces the access point."
+        None,
+        description="An existing file system, left as it is. "
+        "Change: replaces the access point; a file system of the stack's own is deleted with its data.",
     )
     backup: bool | None = Field(None, description="Daily AWS Backup of the new file system; false by default. Change: in place.")
     infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
@@ -221,19 +227,21 @@ class Pool(Model):
     """A managed node group of GPU nodes of one type, in one zone."""
 
     name: str = Field(examples=["train"], description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
-    instance_type: str = Field(
-        examples=["g5.8xlarge"], description="An EC2 type with NVIDIA GPUs. Change: replaces the pool's nodes."
-    )
+    instance_type: str = Field(examples=["g5.8xlarge"], description="An EC2 type with NVIDIA GPUs. Change: replaces the pool.")
     min_size: int = Field(0, description="Least nodes. Change: in place.")
     desired_size: int | None = Field(
         None, description="Nodes at creation (`minSize` by default) and, without the autoscaler, always. Change: in place."
     )
     max_size: int = Field(examples=[4], description="Most nodes. Change: in place.")
-    capacity: Capacity = Field(OnDemand(), description="Where instances come from. Change: replaces the pool's nodes.")
+    capacity: Capacity = Field(
+        OnDemand(),
+        description="Where instances come from. "
+        "Change: to or from spot and capacity blocks replaces the pool; others roll its nodes.",
+    )
     placement_group: str = Field(
         "auto",
         description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, "
-        "or the name of your own. Change: replaces the pool's nodes.",
+        "or the name of your own. Change: rolls the pool's nodes.",
     )
     efa: Literal["auto"] | bool = Field(
         "auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes."
@@ -242,9 +250,15 @@ class Pool(Model):
         None,
         description="The pool's zone; by default one that offers the type, chosen once and then kept. Change: replaces the pool.",
     )
-    ami_id: str | None = Field(None, description="Your AMI instead of EKS's AL2023 NVIDIA one. Change: rolls the pool's nodes.")
+    ami_id: str | None = Field(
+        None,
+        description="Your AMI instead of EKS's AL2023 NVIDIA one. "
+        "Change: another AMI of yours rolls the pool's nodes; the first one, or none again, replaces the pool.",
+    )
     root_volume_gib: int = Field(100, description="Size of the encrypted root volume in GiB. Change: rolls the pool's nodes.")
-    labels: dict[str, str] = Field({}, description="More Kubernetes labels for the nodes. Change: in place.")
+    labels: dict[str, str] = Field(
+        {}, description="More Kubernetes labels for the nodes. Change: in place; with `amiId` rolls the pool's nodes."
+    )
 
     @property
     def initial_size(self) -> int:
@@ -275,7 +289,7 @@ class Platform(Model):
     autoscaler: bool = Field(
         True,
         description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at "
-        "creation only. Change: in place.",
+        "creation only. Change: in place; without it pools go to their `desiredSize`.",
     )
 
 
@@ -291,13 +305,15 @@ class Settings(Model):
     network: Network = Field(Network(), description="The VPC. Change: see its fields.")
     storage: Storage = Field(Storage(), description="Shared storage. Change: see its fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
-        (), description="GPU node pools. Change: adding is in place; removing one ends its nodes."
+        (), description="GPU node pools. Change: order and more of them move nothing; removing one ends its nodes."
     )
     platform: Platform = Field(Platform(), description="What runs in the cluster beside jobs. Change: see its fields.")
     cost_center: str | None = Field(
-        None, description="Value of the tag `cost-center` on everything; the stack's name by default. Change: in place."
+        None,
+        description="Value of the tag `cost-center` on everything; the stack's name by default. "
+        "Change: in place; nodes that run keep theirs, and volumes and interfaces those of their pool's creation.",
     )
-    tags: dict[str, str] = Field({}, description="More tags for everything. Change: in place.")
+    tags: dict[str, str] = Field({}, description="More tags for everything. Change: as with `costCenter`.")
 
     @classmethod
     def load(cls, values: Mapping[str, object], *, stack: str, region: str) -> Self:

@@ -34,8 +34,10 @@ def _told(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Itera
 
 
 def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
-    """The zone that the pool's nodes are in."""
+    """The zone that the pool's nodes are in; what runs there may stay."""
     zone = bound_zone(pool, facts)
+    if facts.existing.pools[pool.name].instance_type == pool.instance_type:
+        return
     if zone not in facts.offerings.get(pool.instance_type, frozenset()):
         way_out = "give the pool another name, or set its zone, to have it made anew"
         yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is; {way_out}")

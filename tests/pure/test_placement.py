@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.facts import Existing, ExistingPool, Facts, Reservation
-from infra.placement import DesiredSize, desired_size, has_efa, pool_zone, vpc_zones, wants_placement_group
+from infra.placement import (
+    DesiredSize,
+    control_plane_zones,
+    desired_size,
+    has_efa,
+    nat_zones,
+    pool_zone,
+    subnets_by_zone,
+    system_zones,
+    vpc_zones,
+    wants_placement_group,
+)
 from infra.settings import Settings
 from tests.pure.world import RESERVATION, ZONES, existing_network, facts, instance_type, pool, settings, subnet, subnets
 
@@ -109,6 +120,49 @@ def test_zones_of_an_existing_vpc_are_those_of_the_given_subnets() -> None:
     stack = settings(pool(), network=existing_network())
     known = facts(stack, subnets=subnets(subnet("a", zone=D), subnet("b"), subnet("c")))
     assert vpc_zones(stack, known) == (B, D)
+
+
+# --- the control plane and what is beside it ---------------------------------------------------------------------------
+
+
+def up_in(zones: tuple[str, ...], *, later: tuple[str, ...] = ()) -> Existing:
+    """A stack that was created in some zones, and got others later."""
+    system = ExistingPool(zones[0], 1, 2, 3, zones=zones)
+    return Existing("1.35", tuple(sorted((*zones, *later))), {"system": system}, cluster_zones=zones)
+
+
+def test_a_zone_that_comes_later_moves_neither_control_plane_nor_system_nodes_nor_nat() -> None:
+    stack = settings(network={"zones": [A, B, C]})
+    for existing in (up_in((B, C)), up_in((B, C), later=(A,))):
+        known = world(stack, existing)
+        assert vpc_zones(stack, known) == (A, B, C)
+        assert control_plane_zones(stack, known) == system_zones(stack, known) == (B, C)
+        assert nat_zones(stack, known) == (B,)
+
+
+def test_a_new_stack_is_in_all_its_zones() -> None:
+    stack = settings(network={"zones": [B, C], "natGateways": "perZone"})
+    for choose in (control_plane_zones, system_zones, nat_zones):
+        assert choose(stack, facts(stack)) == (B, C)
+
+
+def test_fewer_zones_keep_the_control_plane_s() -> None:
+    stack = settings(network={"zones": 2})
+    assert vpc_zones(stack, world(stack, up_in((B, C), later=(A,)))) == (B, C)
+
+
+def test_a_closed_network_has_no_nat() -> None:
+    stack = settings(network={"natGateways": "none", "interfaceEndpoints": True})
+    assert nat_zones(stack, facts(stack)) == ()
+
+
+def test_of_two_subnets_in_a_zone_the_one_in_use_comes_first() -> None:
+    one, two, other = subnet("a"), subnet("b", zone=A), subnet("c", zone=B)
+    stack = settings(network=existing_network(two.id, other.id, one.id))
+    known = facts(stack, subnets=subnets(one, two, other))
+    assert subnets_by_zone(stack, known) == {A: [two.id, one.id], B: [other.id]}, "as in the file"
+    used = Existing("1.35", pools={"system": ExistingPool(A, 1, 2, 3, subnet_ids=frozenset({one.id, other.id}))})
+    assert subnets_by_zone(stack, replace(known, existing=used)) == {A: [one.id, two.id], B: [other.id]}
 
 
 # --- zones of pools ----------------------------------------------------------------------------------------------------
@@ -216,6 +270,27 @@ def test_the_size_of_the_system_pool_is_the_autoscalers_too() -> None:
 def test_a_placement_group_is_made_for_efa_between_nodes_of_free_capacity(asked: dict[str, Any], expected: bool) -> None:
     stack = settings(asked)
     assert wants_placement_group(stack.pools[0], facts(stack)) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "placement", "expected"),
+    [
+        (pool(maxSize=1), "group", True),
+        (pool(maxSize=4), "apart", False),
+        # what the user says, or another type, is a new choice
+        (pool(maxSize=4, placementGroup="none"), "group", False),
+        (pool(maxSize=4, efa=False), "group", False),
+        (pool(maxSize=4, instance_type="p4d.24xlarge"), "apart", True),
+        # there was nothing to choose before
+        (pool(maxSize=4), None, True),
+    ],
+)
+def test_a_resize_neither_makes_nor_removes_a_placement_group(
+    asked: dict[str, Any], placement: str | None, expected: bool
+) -> None:
+    stack = settings(asked)
+    made = ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge", placement=placement)
+    assert wants_placement_group(stack.pools[0], world(stack, Existing("1.35", (A, B), {"train": made}))) is expected
 
 
 def test_no_placement_group_for_a_type_that_aws_puts_in_none() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem, Reservation, Zone
+from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem, OwnVpc, Reservation, Zone
 from infra.settings import Settings
 from infra.versions import addon_versions
 from tests.pure.world import (
@@ -48,6 +48,13 @@ def reserved(**more: Any) -> dict[str, Any]:
 
 def existing(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
     return {"existing": Existing(version, zones, pools)}
+
+
+def live(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
+    """Facts with a cluster in a VPC."""
+    made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
+    found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)
+    return {"existing": found}
 
 
 def addons(**changed: str) -> dict[str, frozenset[str]]:
@@ -498,6 +505,67 @@ CASES: dict[str, Case] = {
             "--desired-value 6 --region us-west-2`) or lower maxSize"
         ],
     ),
+    # what a cluster cannot leave
+    "other addresses": (
+        {"network": {"cidr": "10.1.0.0/16"}},
+        [],
+        live(),
+        [
+            'network.cidr: is "10.1.0.0/16", but the cluster\'s VPC has 10.0.0.0/16, which cannot change; '
+            'write "10.0.0.0/16", or make another stack'
+        ],
+    ),
+    "its own VPC as an existing one": (
+        {"network": existing_network()},
+        [],
+        live(),
+        [
+            f"network.vpcId: names a VPC, but the cluster is in {VPC}, which this stack made and manages; "
+            "remove vpcId and subnetIds, or make another stack"
+        ],
+    ),
+    "another existing VPC": (
+        {"network": existing_network()},
+        [],
+        live("vpc-0fedcba9876543210", own=False),
+        [
+            "network.vpcId: is not vpc-0fedcba9876543210, which the cluster is in and cannot leave; "
+            "name that one, or make another stack"
+        ],
+    ),
+    "a new VPC for a cluster in an existing one": (
+        {},
+        [],
+        live(own=False),
+        [f"network.vpcId: is not {VPC}, which the cluster is in and cannot leave; name that one, or make another stack"],
+    ),
+    "a zone of the control plane left out": (
+        {"network": {"zones": [A, C]}},
+        [],
+        live(),
+        [
+            f"network.zones: leaves out {B}, but the control plane is in {A} and {B}, which it cannot leave; "
+            "add what is missing, or make another stack"
+        ],
+    ),
+    "fewer zones than the control plane has": (
+        {"network": {"zones": 2}},
+        [],
+        live(zones=(A, B, C)),
+        [
+            f"network.zones: asks for 2, but the control plane is in {A}, {B} and {C}, which it cannot leave; "
+            "ask for 3, or make another stack"
+        ],
+    ),
+    "no subnet in a zone of the control plane": (
+        {"network": existing_network()},
+        [],
+        live(own=False, zones=(A, C)),
+        [
+            f"network.subnetIds: name no subnet in {C}, but the control plane is in {A} and {C}, which it cannot leave; "
+            "name one, or make another stack"
+        ],
+    ),
     # caller
     "root": (
         {},
@@ -583,6 +651,15 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [pool(zone=A)],
         {"offerings": {"g5.8xlarge": frozenset({A}), "m7i.large": frozenset(ZONES)}},
     ),
+    "pool of a type that AWS offers no more where it is": (
+        {},
+        [pool()],
+        {
+            "offerings": {"g5.8xlarge": frozenset({B}), "m7i.large": frozenset(ZONES)},
+            **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge")),
+        },
+    ),
+    "cluster that stays where it is, with another zone": ({"network": {"zones": [A, B, C]}}, [], live()),
     "own image and placement group": (
         {},
         [pool(amiId=IMAGE, placementGroup="mine")],

@@ -1,0 +1,63 @@
+"""Stack files that a test writes, and what a run of the engine does to each resource."""
+
+import copy
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from localcloud.stack import LocalStack, Run
+
+Values = dict[str, Any]
+REMOVED = object()
+"""Stands for a setting that is taken out."""
+_REPLACING = {"create-replacement", "delete-replaced", "replace"}
+
+
+def read(stack: LocalStack) -> Values:
+    """What the stack's own file says under `gpumpi:`."""
+    config: Values = yaml.safe_load(stack.source.read_text())["config"]
+    return {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
+
+
+def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
+    """The values with other ones at some paths: `pools[0].maxSize`."""
+    changed = copy.deepcopy(values)
+    for path, value in changes.items():
+        *way, last = [int(step) if step.isdecimal() else step for step in re.findall(r"[^.\[\]]+", path)]
+        place: Any = changed
+        for step in way:
+            place = place[step] if isinstance(place, list) else place.setdefault(step, {})
+        if value is REMOVED:
+            del place[last]
+        elif isinstance(place, list) and last == len(place):
+            place.append(value)
+        else:
+            place[last] = value
+    return changed
+
+
+def write(stack: LocalStack, values: Values) -> None:
+    """Let the copy that the engine reads say this; the user's file stays as it is."""
+    found = yaml.safe_load(stack.config_file.read_text())
+    kept = {key: value for key, value in found["config"].items() if not key.startswith("gpumpi:")}
+    config = kept | {f"gpumpi:{key}": value for key, value in values.items()}
+    stack.config_file.write_text(yaml.safe_dump({**found, "config": config}, sort_keys=False))
+
+
+def operations(run: Run) -> dict[str, set[str]]:
+    """Operation -> the AWS resources it is done to, by name without the cluster's; what stays the same is left out."""
+    done: dict[str, set[str]] = {}
+    for step in run.steps:
+        if step.is_of_aws and step.operation != "same":
+            operation = "replace" if step.operation in _REPLACING else step.operation
+            done.setdefault(operation, set()).add(re.sub(r"^gpumpi-[a-z]+-", "", step.name))
+    return done
+
+
+def new_stack(stack: LocalStack, values: Values, folder: Path) -> None:
+    """Write a stack file for the stack into a folder."""
+    config = {"aws:region": "us-west-2"} | {f"gpumpi:{key}": value for key, value in values.items()}
+    (folder / f"Pulumi.{stack.name}.yaml").write_text(yaml.safe_dump({"config": config}, sort_keys=False))

@@ -1,0 +1,306 @@
+"""What another value of each setting does to a cluster that is up: what `scripts/cluster settings` says, on the real engine.
+
+A cluster with a pool of each kind is created once; previews show what a change would do to it. Changes of things that have
+nothing to do with each other share a preview.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.settings import rows
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+from tests.stacks import editing
+from tests.stacks.editing import REMOVED, Values
+
+pytestmark = pytest.mark.xdist_group("changes")
+
+DATA = Path(__file__).parent / "data"
+TRAIN, ALONE, OWN, RESERVED, FURTHER = (f"pools[{index}]" for index in range(5))
+ADA = "arn:aws:iam::123456789012:user/ada"
+CALLER = "arn:aws:iam::123456789012:user/local-engineer"
+RESERVATION = {"kind": "targeted-odcr", "reservationId": "cr-0123456789abcdef9"}
+OTHER_RESERVATION = "cr-0123456789abcdef8"
+RESOURCE_GROUP = {"kind": "targeted-odcr", "resourceGroupArn": "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"}
+OTHER_IMAGE = "ami-0123456789abcdef1"
+
+Touched = Mapping[str, tuple[str, ...]]
+"""Operation -> patterns of the names of resources, without the cluster's name in front."""
+NOTHING: Touched = {}
+
+
+def updates(*names: str) -> Touched:
+    return {"update": names}
+
+
+def creates(*names: str) -> Touched:
+    return {"create": names}
+
+
+def deletes(*names: str) -> Touched:
+    return {"delete": names}
+
+
+def rolls(pool: str) -> Touched:
+    """Another version of the launch template, for which EKS starts a new node for each old one."""
+    return updates(pool, f"{pool}-launch-template")
+
+
+def replaces(pool: str) -> Touched:
+    """A new node group, and so a new auto scaling group with its tags."""
+    return {"replace": (pool, f"{pool}-tag-*")}
+
+
+def both(*parts: Touched) -> Touched:
+    operations = {operation for part in parts for operation in part}
+    return {operation: tuple(name for part in parts for name in part.get(operation, ())) for operation in operations}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value of a setting, and all that it touches."""
+
+    setting: str
+    """Its row in the table."""
+    values: Mapping[str, Any]
+    touches: Touched
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Another value of a setting, which a cluster that is up cannot have."""
+
+    setting: str
+    values: Mapping[str, Any]
+    problem: str
+
+
+def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
+    return Change(setting or f"pools[]{path[8:]}" if path.startswith("pools[") else path, {path: value}, touches)
+
+
+PREVIEWS: dict[str, list[Change]] = {
+    "nothing is touched": [
+        change("target.endpointAccess.allowAnywhere", True, NOTHING),
+        change("target.admins", [CALLER], NOTHING),
+        change("target.system.desiredSize", 3, NOTHING),
+        change("network.zones", ["us-west-2c", "us-west-2b"], NOTHING),
+        change("storage.efs.mountPath", "/data", NOTHING),
+        change("storage.efs.protect", True, NOTHING),
+        change(f"{TRAIN}.desiredSize", 2, NOTHING),
+        change(f"{OWN}.placementGroup", "none", NOTHING),
+    ],
+    "sizes": [
+        change("target.system.minSize", 2, updates("system")),
+        change(f"{TRAIN}.minSize", 1, updates("train")),
+        change(f"{ALONE}.maxSize", 3, updates("alone")),
+        change(f"{OWN}.maxSize", 1, updates("own")),
+    ],
+    "other sizes, other addresses, more NAT": [
+        change("target.system.maxSize", 5, updates("system")),
+        change("target.endpointAccess.publicCidrs", ["198.51.100.0/24"], updates("cluster")),
+        change(
+            "network.natGateways",
+            "perZone",
+            both(creates("network-nat-us-west-2c-*"), updates("network-private-us-west-2c-internet-route")),
+        ),
+        change("storage.efs.backup", True, creates("storage-backup")),
+        change(f"{TRAIN}.maxSize", 1, updates("train")),
+        change(f"{ALONE}.capacity", {"kind": "spot"}, replaces("alone")),
+        change(f"{OWN}.amiId", OTHER_IMAGE, rolls("own")),
+        change(f"{RESERVED}.capacity.reservationId", OTHER_RESERVATION, rolls("reserved")),
+    ],
+    "no public endpoint, other types": [
+        Change(
+            "target.endpointAccess.public",
+            {"target.endpointAccess.public": False, "target.endpointAccess.publicCidrs": []},
+            updates("cluster"),
+        ),
+        change("target.system.instanceType", "m7i.xlarge", replaces("system")),
+        change("target.addonVersions", {"coredns": "v1.13.2-eksbuild.31"}, updates("service-coredns")),
+        change("network.interfaceEndpoints", True, creates("endpoint-*")),
+        change("storage.efs.infrequentAccessAfterDays", 30, updates("storage-file-system")),
+        change(f"{TRAIN}.instanceType", "g5.12xlarge", replaces("train")),
+        change(f"{ALONE}.zone", "us-west-2c", replaces("alone")),
+        change(f"{OWN}.amiId", REMOVED, both(replaces("own"), updates("own-launch-template"))),
+        Change("pools[].capacity.resourceGroupArn", {f"{RESERVED}.capacity": RESOURCE_GROUP}, rolls("reserved")),
+    ],
+    "a closed network, no storage, a pool less": [
+        change("target.deletionProtection", True, updates("cluster")),
+        Change(
+            "network.natGateways",
+            {"network.natGateways": "none", "network.interfaceEndpoints": True},
+            both(
+                creates("endpoint-*", "nodes-10.0.0.0/16-egress", "nodes-s3-egress"),
+                deletes("network-nat-*", "network-public-*", "network-*internet-*", "nodes-0.0.0.0/0-egress"),
+            ),
+        ),
+        change("storage.efs", "none", deletes("storage-*", "service-*efs-csi-driver", "service-efs-csi-driver-policy")),
+        change(f"{TRAIN}.placementGroup", "none", both(rolls("train"), deletes("train-*placement-group"))),
+        change(f"{ALONE}.efa", False, both(rolls("alone"), deletes("alone-tag-*efa*", "alone-tag-*hugepages*"))),
+        change(f"{OWN}.labels", {"team": "blue"}, both(rolls("own"), creates("own-tag-*/label/team"))),
+        change(RESERVED, REMOVED, deletes("reserved", "reserved-launch-template", "reserved-tag-*"), "pools"),
+    ],
+    "a zone, an admin, a pool more": [
+        change("target.admins", [ADA], creates("cluster-*-user-ada-access", "cluster-*-user-ada-admin")),
+        change("target.logRetentionDays", 30, updates("cluster-logs", "network-flow-logs-group")),
+        change(
+            "network.zones",
+            ["us-west-2a", "us-west-2b", "us-west-2c"],
+            both(creates("network-*us-west-2a*", "storage-us-west-2a-mount-target"), updates("network-s3-endpoint")),
+        ),
+        Change(
+            "pools[].capacity",
+            {f"{TRAIN}.capacity": RESERVATION, f"{TRAIN}.zone": "us-west-2b"},
+            both(rolls("train"), deletes("train-*placement-group")),
+        ),
+        change(f"{ALONE}.amiId", OTHER_IMAGE, both(replaces("alone"), updates("alone-launch-template"))),
+        change(
+            f"{RESERVED}.name",
+            "other",
+            both(
+                creates("other", "other-launch-template", "other-tag-*"),
+                deletes("reserved", "reserved-launch-template", "reserved-tag-*"),
+            ),
+        ),
+        change(
+            FURTHER,
+            {"name": "further", "instanceType": "g5.xlarge", "maxSize": 1},
+            creates("further", "further-launch-template", "further-tag-*"),
+            "pools",
+        ),
+    ],
+    "own placement group, labels, disks": [
+        change(f"{TRAIN}.placementGroup", "mine", both(rolls("train"), deletes("train-*placement-group"))),
+        change(f"{ALONE}.labels", {"team": "blue"}, both(updates("alone"), creates("alone-tag-*/label/team"))),
+        change(f"{OWN}.rootVolumeGib", 200, rolls("own")),
+    ],
+    "the version": [
+        change(
+            "target.kubernetesVersion",
+            "1.35",
+            updates(
+                *("cluster", "system", "train", "alone", "reserved"),
+                *("service-coredns", "service-kube-proxy", "service-metrics-server"),
+            ),
+        )
+    ],
+    "no autoscaler": [
+        change(
+            "platform.autoscaler",
+            False,
+            both(
+                updates("system", "train", "alone", "own", "reserved"),
+                deletes("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*"),
+            ),
+        )
+    ],
+    "the cost center": [change("costCenter", "vision", updates("*"))],
+    "a tag": [change("tags", {"owner": "ada"}, both(updates("*"), creates("*-tag-owner")))],
+}
+REFUSED: dict[str, list[Refused]] = {
+    "another network": [
+        Refused("network.cidr", {"network.cidr": "10.1.0.0/16"}, "the cluster's VPC has 10.0.0.0/16, which cannot change"),
+        Refused("target.kubernetesVersion", {"target.kubernetesVersion": "1.36"}, "skips a minor, since the cluster has 1.34"),
+    ],
+    "fewer zones": [
+        Refused(
+            "network.zones", {"network.zones": ["us-west-2a", "us-west-2b"]}, "leaves out us-west-2c, but the control plane is"
+        )
+    ],
+    "another VPC": [
+        Refused(
+            "network.vpcId",
+            {
+                "network": {
+                    "vpcId": "vpc-0123456789abcdef0",
+                    "subnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+                }
+            },
+            "names a VPC, but the cluster is in vpc-",
+        )
+    ],
+    "another target": [Refused("target.kind", {"target.kind": "other"}, '"other" is not known')],
+}
+IN_AN_EXISTING_VPC = {"network.subnetIds", "storage.efs.fileSystemId"}
+"""Settings whose changes have tests of their own below."""
+ONLY_THEIR_FIELDS = {"target.endpointAccess"}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    made = LocalCloud(tmp_path_factory.mktemp("changes") / "cloud")
+    made.start(print)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(cloud: LocalCloud) -> LocalStack:
+    """The cluster, up."""
+    made = LocalStack(cloud, "changes", DATA)
+    made.prepare()
+    made.grant()
+    up = made.run("up")
+    assert up.ok, up.output
+    return made
+
+
+@pytest.fixture(scope="module")
+def values(stack: LocalStack) -> Values:
+    return editing.read(stack)
+
+
+def test_every_setting_has_a_change_here() -> None:
+    told = {row.path for row in rows()}
+    tried = {one.setting for changes in PREVIEWS.values() for one in changes}
+    refused = {one.setting for changes in REFUSED.values() for one in changes}
+    assert tried | refused | IN_AN_EXISTING_VPC | ONLY_THEIR_FIELDS == told
+
+
+@pytest.mark.parametrize("name", PREVIEWS)
+def test_a_change_touches_what_it_should_and_nothing_else(
+    name: str, stack: LocalStack, cloud: LocalCloud, values: Values
+) -> None:
+    changes = PREVIEWS[name]
+    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    cloud.control().grant("us-west-2", changed)
+    editing.write(stack, changed)
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+
+    found = editing.operations(preview)
+    wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
+    unexpected = [
+        f"{operation} {resource}"
+        for operation, resources in found.items()
+        for resource in sorted(resources)
+        if not any(operation == verb and fnmatchcase(resource, pattern) for verb, pattern in wanted)
+    ]
+    missing = [
+        f"{operation} {pattern}"
+        for operation, pattern in sorted(wanted)
+        if not any(fnmatchcase(resource, pattern) for resource in found.get(operation, ()))
+    ]
+    assert (unexpected, missing) == ([], [])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_live_cluster_cannot_have_is_refused_before_anything_starts(name: str, stack: LocalStack, values: Values) -> None:
+    changes = REFUSED[name]
+    editing.write(stack, editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()}))
+    preview = stack.run("preview")
+    assert not preview.ok and not editing.operations(preview)
+    for one in changes:
+        assert f"{next(iter(one.values))}" in preview.errors[0] and one.problem in preview.errors[0]
+
+
+def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, values: Values) -> None:
+    editing.write(stack, {**values, "pools": values["pools"][::-1]})
+    preview = stack.run("preview")
+    assert (preview.ok, editing.operations(preview)) == (True, {}), preview.output
