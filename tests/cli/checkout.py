@@ -1,0 +1,92 @@
+"""A clone of this repository as a user has it, and the command line in it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+FOREIGN_SHELL = {
+    "AWS_PROFILE": "a-profile-of-somebody-else",
+    "AWS_SESSION_TOKEN": "a-token-of-somebody-else",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+    "AWS_ENDPOINT_URL_EKS": "http://127.0.0.1:9",
+    "PULUMI_ACCESS_TOKEN": "pul-somebody-else",
+    "http_proxy": "http://127.0.0.1:9",
+    "https_proxy": "http://127.0.0.1:9",
+}
+"""The shell of somebody who works on a real account behind a proxy: port 9 answers nobody."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """All files that git would hand out, with uncommitted changes, in a repository of their own."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Checkout":
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+        for name in filter(None, names):
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        made = cls(folder)
+        made._git("init", "--quiet")
+        made._git("add", "--all")
+        made._git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message", "all")
+        return made
+
+    def changes(self) -> str:
+        """What `git status` says; empty for a clean checkout."""
+        return self._git("status", "--porcelain")
+
+    def restore(self) -> None:
+        self._git("checkout", "--quiet", ".")
+
+    def cluster(self, *arguments: str | Path, shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """`scripts/cluster` with these arguments, in a shell that has these variables too."""
+        return self.sh([sys.executable, "scripts/cluster", *map(str, arguments)], shell)
+
+    def local(self, verb: str, home: Path, *arguments: str | Path, shell: dict[str, str] | None = None) -> "Said":
+        """`scripts/cluster local VERB --home HOME`."""
+        return Said(self.cluster("local", verb, "--home", home, *arguments, shell=shell))
+
+    def sh(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=kept | (shell or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def _git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=True)
+        return done.stdout
+
+
+class Said:
+    """What a command said."""
+
+    def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
+        self.code = result.returncode
+        self.out = result.stdout
+        self.err = result.stderr
+        assert "Traceback" not in self.err, self.err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def succeeded(self) -> "Said":
+        assert self.code == 0, self.err + self.out
+        return self

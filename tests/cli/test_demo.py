@@ -1,0 +1,90 @@
+"""`scripts/cluster demo`: what a newcomer sees first."""
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cli import demo
+from localcloud.instance import LocalCloud
+from tests.cli.checkout import Checkout
+
+pytestmark = pytest.mark.xdist_group("demo")
+
+STEPS = [
+    "start the local cloud",
+    "preview",
+    "create",
+    "run again",
+    "resize",
+    "refresh",
+    "put it right",
+    "destroy",
+    "look for leftovers",
+    "stop the local cloud",
+]
+
+
+def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -> None:
+    done = checkout.cluster("demo", "--json")
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)
+    assert [step["step"] for step in steps] == STEPS
+    assert all(step["ok"] and not step["skipped"] and step["seconds"] > 0 for step in steps), steps
+    assert all(set(step) == {"step", "seconds", "ok", "skipped", "detail"} for step in steps)
+    assert json.loads((checkout.folder / ".local" / "demo.json").read_text()) == steps
+    lines = done.stderr.splitlines()
+    results = [f"  ok {step['seconds']} s  {step['detail']}" for step in steps]
+    assert [line for line in lines if line in (*STEPS, *results)] == [
+        line for pair in zip(STEPS, results, strict=True) for line in pair
+    ]
+    table = lines[max(number for number, line in enumerate(lines) if line.startswith("step ")) :]
+    assert all(any(line.startswith(step) and " ok " in line for line in table) for step in STEPS), "it ends with a table"
+    assert not (checkout.folder / ".local" / "demo").exists()
+    assert not _processes_in(checkout.folder)
+
+
+def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[LocalCloud] = []
+    original = LocalCloud.start
+
+    def start_and_break(self: LocalCloud, report: Any, **options: Any) -> bool:
+        original(self, report, **options)
+        started.append(self)
+        self.control().plan_fault(
+            service="eks", operation="CreateCluster", code="AccessDeniedException", message="Not [today].", times=9
+        )
+        return True
+
+    monkeypatch.setattr(LocalCloud, "start", start_and_break)
+    assert demo.main(folder=tmp_path, as_json=True) == 1
+    said = capsys.readouterr()
+    steps = {step["step"]: step for step in json.loads(said.out)}
+    assert [step for step in STEPS if steps[step]["ok"]] == ["start the local cloud", "preview", "stop the local cloud"]
+    assert not steps["create"]["skipped"]
+    assert "AccessDeniedException" in steps["create"]["detail"] and "Not [today]." in steps["create"]["detail"]
+    assert all(steps[step]["skipped"] and steps[step]["detail"] == "an earlier step failed" for step in STEPS[3:-1])
+    assert "Not [today]." in said.err, "Pulumi's own words are shown"
+    assert "failed" in said.err and "skipped" in said.err
+    assert not started[0].folder.exists()
+
+
+def test_a_second_demo_in_the_same_folder_waits_for_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (tmp_path / "demo.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert demo.main(folder=tmp_path) == 1
+    assert capsys.readouterr().out == f"a demo runs already in {tmp_path}\n"
+    assert not (tmp_path / "demo").exists()
+
+
+def _processes_in(folder: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        if str(folder) in " ".join([*(process.info["cmdline"] or []), process.info["cwd"] or ""]):
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found

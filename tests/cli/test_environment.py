@@ -1,0 +1,55 @@
+"""Which variables a shell gets, and what a waiting person sees."""
+
+from pathlib import Path
+
+import pytest
+
+from cli import progress
+from localcloud import environment
+from localcloud.engine_events import EventLog, Step
+
+
+def test_what_leads_to_a_real_account_is_taken_away() -> None:
+    shell = {"PATH": "/bin", "AWS_PROFILE": "work", "AWS_ENDPOINT_URL_S3": "https://s3.example", "AWS_REGION": "us-west-2"}
+    assert environment.without_foreign(shell) == {"PATH": "/bin", "AWS_REGION": "us-west-2"}
+    assert {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"} <= set(environment.foreign(shell))
+
+
+@pytest.mark.parametrize(
+    ("shell", "hosts"),
+    [
+        ({}, None),
+        ({"no_proxy": "intra.example"}, None),
+        ({"http_proxy": "http://proxy:3128"}, "127.0.0.1,localhost"),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "intra.example"}, "intra.example,127.0.0.1,localhost"),
+        ({"all_proxy": "http://proxy:3128", "no_proxy": "localhost,.corp"}, "localhost,.corp,127.0.0.1"),
+    ],
+)
+def test_requests_to_this_machine_do_not_go_to_a_proxy(shell: dict[str, str], hosts: str | None) -> None:
+    assert environment.past_proxies(shell) == ({} if hosts is None else {"no_proxy": hosts, "NO_PROXY": hosts})
+
+
+def urn(name: str, token: str = "aws:ec2/subnet:Subnet") -> str:
+    return f"urn:pulumi:dev::gpumpi::gpumpi:infra:Network${token}::{name}"
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> EventLog:
+    log = EventLog(tmp_path / "events.json")
+    log.close()
+    return log
+
+
+def begin(events: EventLog, *urns: str) -> None:
+    for one in urns:
+        events._take({"resourcePreEvent": {"metadata": {"urn": one, "op": "create"}}})
+
+
+def test_a_line_of_progress_names_what_is_waited_for(events: EventLog) -> None:
+    assert progress.line("up", events, 2.4) == "up, 2 s: engine and program start"
+    begin(events, urn("net", "gpumpi:infra:Network"), urn("a"), urn("b"), urn("c"), urn("d"))
+    events.steps.append(Step(urn("a"), "create", 0, 1))
+    assert progress.line("up", events, 12) == "up, 12 s: 1 resources done, working on b, c and 1 more"
+    for name in "bcd":
+        events.steps.append(Step(urn(name), "create", 0, 1))
+    assert progress.line("up", events, 13) == "up, 13 s: 4 resources done"

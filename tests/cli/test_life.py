@@ -1,0 +1,134 @@
+"""`scripts/cluster local start | status | env | reset | stop`."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from localcloud.instance import LocalCloud
+from tests.cli.checkout import Checkout
+from tests.engine.waiting import until
+
+
+def test_start_status_stop(checkout: Checkout, home: Path) -> None:
+    before = checkout.local("status", home)
+    assert before.code == 1
+    assert before.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+
+    start = checkout.local("start", home).succeeded()
+    assert start.err.splitlines()[0] == "local cloud started"
+    assert f"--home '{home}'" in start.err, "the next command is told with this home"
+
+    status = checkout.local("status", home).succeeded()
+    assert [line.split()[:2] for line in status.out.splitlines()] == [["aws", "running"], ["provider", "running"]]
+    servers = checkout.local("status", home, "--json").succeeded().json["servers"]
+    assert all(server["running"] and psutil.pid_exists(server["pid"]) for server in servers)
+
+    stop = checkout.local("stop", home).succeeded()
+    assert stop.err == "local cloud stopped\n"
+    assert not any(psutil.pid_exists(server["pid"]) for server in servers)
+    assert not home.exists()
+    assert checkout.local("stop", home).succeeded().err == "no local cloud was running\n"
+
+
+def test_a_second_start_leaves_what_runs(checkout: Checkout, home: Path) -> None:
+    checkout.local("start", home).succeeded()
+    first = LocalCloud(home).servers()
+    again = checkout.local("start", home, "--delay-factor", "0.5").succeeded()
+    assert again.err.splitlines()[:2] == ["local cloud is running already", "its delay factor is 0.5 now"]
+    assert LocalCloud(home).servers() == first
+    assert LocalCloud(home).control().delay_factor() == 0.5
+
+
+def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path: Path) -> None:
+    homes = [tmp_path / "one", tmp_path / "two"]
+    try:
+        for folder in homes:
+            checkout.local("start", folder).succeeded()
+        one, two = (LocalCloud(folder) for folder in homes)
+        assert {server.port for server in one.servers()}.isdisjoint(server.port for server in two.servers())
+        one.control().set_delays(0.5)
+        assert two.control().delay_factor() == 0
+
+        other_shell = one.environment()
+        checkout.local("stop", homes[1], shell=other_shell).succeeded()
+        assert one.is_running()
+        checkout.local("start", homes[1], shell=other_shell).succeeded()
+        own = Path(homes[1], "bin", "pulumi")
+        assert own.exists(), "a cloud started in another one's shell has a pulumi of its own"
+    finally:
+        for folder in homes:
+            LocalCloud(folder).stop()
+
+
+@pytest.mark.parametrize("victim", ["aws", "provider"])
+def test_a_server_that_died_is_told_and_the_next_start_begins_anew(checkout: Checkout, home: Path, victim: str) -> None:
+    checkout.local("start", home).succeeded()
+    servers = LocalCloud(home).servers()
+    killed = next(server for server in servers if server.name == victim)
+    with Path(killed.log).open("a") as log:
+        log.write("its last words\n")
+    os.kill(killed.pid, signal.SIGKILL)
+    until(lambda: killed.process() is None)
+
+    status = checkout.local("status", home)
+    assert status.code == 1
+    assert [line.split()[1] for line in status.out.splitlines() if line.startswith(victim)] == ["ended"]
+    assert "its last words" in status.err
+    env = checkout.local("env", home)
+    assert env.code == 1
+    assert f"the {victim} server ended by itself" in env.err
+    assert env.out == "", "nothing that a shell could take"
+
+    start = checkout.local("start", home).succeeded()
+    assert start.err.splitlines()[:2] == ["cleaning up after a local cloud that did not end properly", "local cloud started"]
+    assert not any(server.process() for server in servers), "what survived the crash is ended"
+    checkout.local("status", home).succeeded()
+
+
+def test_a_folder_of_something_else_is_left_alone(checkout: Checkout, home: Path) -> None:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "precious").write_text("mine")
+    start = checkout.local("start", home)
+    assert start.code == 1
+    assert start.err == f"{home} has files of something else; a local cloud needs an empty or a new folder\n"
+    checkout.local("stop", home).succeeded()
+    assert (home / "bin" / "precious").read_text() == "mine"
+
+
+def test_stop_leaves_files_that_somebody_else_put_there(checkout: Checkout, home: Path) -> None:
+    checkout.local("start", home).succeeded()
+    (home / "notes.txt").write_text("mine")
+    checkout.local("stop", home).succeeded()
+    assert [file.name for file in home.iterdir()] == ["notes.txt"]
+
+
+def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from localcloud import instance
+    from localcloud.processes import StartError
+
+    monkeypatch.setattr(instance, "PROVIDER_MODULE", "localcloud.no_such_module")
+    with pytest.raises(
+        StartError, match=r"the provider server ended while it started; the end of .*provider\.log:\n.*No module named"
+    ):
+        LocalCloud(home).start(print)
+    assert LocalCloud(home).servers() == []
+    monkeypatch.undo()
+    assert LocalCloud(home).start(print), "the next start is not held up"
+
+
+@pytest.mark.parametrize("verb", ["env", "reset"])
+def test_verbs_that_need_a_running_cloud_say_so(checkout: Checkout, home: Path, verb: str) -> None:
+    said = checkout.local(verb, home)
+    assert said.code == 1
+    assert said.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert said.out == ""
+
+
+def test_a_relative_home_is_the_same_from_everywhere(checkout: Checkout, home: Path) -> None:
+    checkout.local("start", home).succeeded()
+    env = checkout.local("env", Path(os.path.relpath(home, checkout.folder))).succeeded()
+    backend = next(line for line in env.out.splitlines() if line.startswith("export PULUMI_BACKEND_URL="))
+    assert backend.split("file://")[1].strip("'") == str(home / "backend")

@@ -1,0 +1,191 @@
+"""`scripts/cluster local preview | up | refresh | destroy | outputs | grant`."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from tests.cli.checkout import FOREIGN_SHELL, Checkout
+from tests.engine.waiting import until
+
+pytestmark = pytest.mark.xdist_group("cli-stacks")
+
+SMALL = """
+config:
+  aws:region: us-west-2
+  gpumpi:target: {kind: eks}
+  gpumpi:network: {zones: 2}
+  gpumpi:storage: {efs: none}
+"""
+BAD = f"""{SMALL}
+  gpumpi:pools:
+    - {{name: train, instanceType: g5.xlarg, maxSize: 4}}
+    - {{name: other, instanceType: g5.xlarge, maxSise: 4}}
+"""
+TWICE = f"""{SMALL}
+  gpumpi:pools:
+    - {{name: train, instanceType: g5.xlarg, maxSize: 4}}
+  gpumpi:storage: {{efs: none}}
+"""
+BROKEN = SMALL.replace("eks}", "eks")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in {"small": SMALL, "bad": BAD, "twice": TWICE, "broken": BROKEN}.items():
+        (tmp_path / f"Pulumi.{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def test_the_life_of_a_stack_in_single_words(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    """In a shell full of variables that would lead elsewhere."""
+    stack = ("-s", "small", "--config-dir", folder)
+    control = LocalCloud(cloud_home).control()
+
+    preview = checkout.local("preview", cloud_home, *stack, "--json", shell=FOREIGN_SHELL).succeeded().json
+    assert preview["ok"] and preview["verb"] == "preview" and preview["changes"]["create"] > 50
+    assert control.leftovers() == []
+
+    up = checkout.local("up", cloud_home, *stack, shell=FOREIGN_SHELL).succeeded()
+    assert f"+ {preview['changes']['create']} created" in up.out
+    assert "gpumpi-small-cluster created" in up.out, "what is done is told while it is done"
+
+    outputs = checkout.local("outputs", cloud_home, "-s", "small", "--json").succeeded().json
+    assert outputs["clusterName"] == "gpumpi-small"
+    assert outputs["kubeconfig"] == "[secret]"
+    shown = checkout.local("outputs", cloud_home, *stack, "--show-secrets").succeeded().out
+    assert "clusterName: gpumpi-small\n" in shown
+    assert "current-context" in shown
+
+    again = checkout.local("up", cloud_home, *stack, "--json").succeeded().json
+    assert again["changes"] == {"same": preview["changes"]["create"]}
+
+    refresh = checkout.local("refresh", cloud_home, *stack, "--json").succeeded()
+    assert set(refresh.json["changes"]) == {"same"}
+
+    (folder / "Pulumi.small.yaml").unlink()
+    destroy = checkout.local("destroy", cloud_home, "-s", "small", "--json").succeeded().json
+    assert destroy["changes"] == {"delete": preview["changes"]["create"]}
+    assert all(step["type"].startswith("aws:") and step["seconds"] >= 0 for step in destroy["slowest"])
+    assert control.leftovers() == []
+    assert not (folder / "Pulumi.small.yaml").exists()
+
+
+def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    checkout.local("start", cloud_home, "--delay-factor", "0.015").succeeded()
+    try:
+        up = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded()
+    finally:
+        LocalCloud(cloud_home).control().set_delays(0)
+    assert up.json["ok"]
+    assert "working on gpumpi-small-cluster" in up.err
+
+
+def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    control = LocalCloud(cloud_home).control()
+    control.set_delays(0.01)
+    command = [sys.executable, "scripts/cluster", "local", "up", "--home", str(cloud_home), "-s", "small"]
+    with subprocess.Popen(
+        [*command, "--config-dir", str(folder)], cwd=checkout.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        until(lambda: "eks.CreateCluster" in control.writes())
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    control.set_delays(0)
+    assert process.returncode == 1
+    assert "update canceled" in output, "what the engine says at its end is shown"
+    assert "Traceback" not in output
+    rest = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded().json
+    assert set(rest["changes"]) == {"create", "same"}
+    assert control.calls()["operations"]["eks.CreateCluster"]["calls"] == 1, "nothing is made twice"
+
+
+def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    control = LocalCloud(cloud_home).control()
+    control.plan_fault(service="ec2", operation="CreateVpc", code="VpcLimitExceeded", message="The maximum is reached.", times=9)
+    up = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json")
+    assert up.code == 1
+    assert not up.json["ok"]
+    assert any("VPC" in error and "VpcLimitExceeded" in error for error in up.json["errors"]), up.json["errors"]
+
+
+@pytest.mark.parametrize("verb", ["preview", "up"])
+@pytest.mark.parametrize("name", ["bad", "twice", "broken"])
+def test_a_bad_file_is_told_as_validate_tells_it(
+    checkout: Checkout, cloud_home: Path, folder: Path, name: str, verb: str
+) -> None:
+    variables = LocalCloud(cloud_home).environment()
+    validate = checkout.cluster("validate", "-s", name, "--config-dir", folder, shell=variables)
+    problems = validate.stdout.splitlines()[:-1]
+    assert validate.returncode == 3 and problems
+
+    said = checkout.local(verb, cloud_home, "-s", name, "--config-dir", folder)
+    assert said.code == 1
+    told = [line.strip().removeprefix("error: ") for line in (said.out + said.err).splitlines()]
+    assert [line for line in told if line in problems][-len(problems) :] == problems
+    assert LocalCloud(cloud_home).control().leftovers() == []
+
+    as_json = checkout.local(verb, cloud_home, "-s", name, "--config-dir", folder, "--json")
+    assert as_json.code == 1
+    assert "\n".join(as_json.json["errors"]).splitlines() == problems
+    assert as_json.json["ok"] is False
+
+
+@pytest.mark.parametrize("verb", ["preview", "up", "grant"])
+def test_an_unknown_stack_is_told_with_those_that_there_are(
+    checkout: Checkout, cloud_home: Path, folder: Path, verb: str
+) -> None:
+    said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)
+    assert said.code == 1
+    assert said.err == f'there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice\n'
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("verb", ["refresh", "destroy", "outputs"])
+@pytest.mark.parametrize("name", ["local", "small"])
+def test_a_stack_that_was_never_created_has_nothing_to_show(checkout: Checkout, cloud_home: Path, name: str, verb: str) -> None:
+    said = checkout.local(verb, cloud_home, "-s", name)
+    assert said.code == 1
+    assert said.err == f'there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}\n'
+
+
+@pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs", "grant"])
+def test_without_a_local_cloud_every_verb_says_how_to_start_one(checkout: Checkout, home: Path, verb: str) -> None:
+    said = checkout.local(verb, home, "-s", "local")
+    assert said.code == 1
+    assert said.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+
+
+def test_grant_makes_what_a_stack_names(checkout: Checkout, cloud_home: Path) -> None:
+    stack = ("-s", "05-existing-vpc-and-efs")
+    refused = checkout.local("preview", cloud_home, *stack)
+    assert refused.code == 1 and "vpc-0123456789abcdef0" in refused.out
+    granted = checkout.local("grant", cloud_home, *stack).succeeded()
+    assert granted.err.startswith("made: ") and "vpc-0123456789abcdef0" in granted.err
+    assert checkout.local("grant", cloud_home, *stack).succeeded().err == "nothing was missing\n"
+    checkout.local("preview", cloud_home, *stack).succeeded()
+
+
+def test_a_bad_file_is_granted_nothing(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    said = checkout.local("grant", cloud_home, "-s", "bad", "--config-dir", folder)
+    assert said.code == 1
+    assert "pools[1].maxSise: is not a setting; did you mean maxSize?" in said.err
+    assert LocalCloud(cloud_home).control().leftovers() == []
+
+
+def test_reset_empties_account_and_stacks(checkout: Checkout, cloud_home: Path) -> None:
+    cloud = LocalCloud(cloud_home)
+    servers = cloud.servers()
+    checkout.local("grant", cloud_home, "-s", "05-existing-vpc-and-efs").succeeded()
+    cloud.control().plan_fault(service="ec2", operation="CreateVpc", code="VpcLimitExceeded", message="")
+    assert cloud.control().leftovers()
+    assert checkout.local("reset", cloud_home).succeeded().err == "local cloud is empty\n"
+    assert cloud.control().leftovers() == []
+    assert cloud.control().faults() == []
+    assert cloud.servers() == servers
+    checkpoint = json.loads(cloud.state_file("local").read_text())["checkpoint"]
+    assert checkpoint == {"stack": "organization/gpumpi/local"}
