@@ -1,0 +1,46 @@
+"""Tables of the documents that follow from the code. `python -m tests.docs.tables` writes them anew."""
+
+from pathlib import Path
+
+import localcloud.engine.resources  # noqa: F401  fills the table of handlers
+from cli.settings import markdown
+from localcloud.aws.durations import DURATIONS
+from localcloud.engine.resource import RESOURCES
+
+ROOT = Path(__file__).parents[2]
+
+
+def durations() -> str:
+    lines = ["| what | seconds | source |", "|---|---|---|"]
+    lines += [f"| {kind} | {duration.seconds:g} | {duration.source} |" for kind, duration in sorted(DURATIONS.items())]
+    return "\n".join(lines) + "\n"
+
+
+def resource_types() -> str:
+    return ", ".join(f"`{token}`" for token in sorted(RESOURCES)) + "\n"
+
+
+TABLES = [
+    ("README.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
+    ("docs/local-cloud.md", "the durations", "the durations", durations),
+    ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
+]
+"""File, what the marker before says, what the marker behind says, and the text between."""
+
+
+def between(text: str, begin: str, end: str) -> tuple[int, int]:
+    """Where the text between the markers begins and ends."""
+    first, last = f"<!-- begin of {begin} -->\n", f"<!-- end of {end} -->"
+    return text.index(first) + len(first), text.index(last)
+
+
+def main() -> None:
+    for name, begin, end, render in TABLES:
+        file = ROOT / name
+        text = file.read_text()
+        start, stop = between(text, begin, end)
+        file.write_text(text[:start] + render() + text[stop:])
+
+
+if __name__ == "__main__":
+    main()

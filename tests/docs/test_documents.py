@@ -1,0 +1,90 @@
+"""What the documents say is so."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from cli.local import app as local_app
+from cli.main import app
+from tests.docs.tables import ROOT, TABLES, between
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = (ROOT / "README.md").read_text()
+
+
+def verbs() -> dict[str, set[str]]:
+    """`validate`, `local up`, ... -> their options."""
+    found: dict[str, set[str]] = {}
+    for prefix, one in (("", app), ("local ", local_app)):
+        group: Any = typer.main.get_command(one)
+        for name, command in group.commands.items():
+            found[prefix + name] = {option for parameter in command.params for option in parameter.opts}
+    return found
+
+
+@pytest.mark.parametrize(("name", "begin", "end", "render"), TABLES, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_table_that_follows_from_the_code_is_up_to_date(name: str, begin: str, end: str, render: Callable[[], str]) -> None:
+    text = (ROOT / name).read_text()
+    start, stop = between(text, begin, end)
+    assert text[start:stop] == render(), "renew it with: python -m tests.docs.tables"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_of_ours_exists(document: Path) -> None:
+    known, targets = verbs(), set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = document.read_text()
+    for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
+        assert target in targets, f"make {target}"
+    for line in re.findall(r"scripts/cluster ([^`\n|)]+)", text):
+        words = line.split()
+        verb = f"local {words[1]}" if words[0] == "local" and len(words) > 1 else words[0]
+        assert verb.rstrip(",;:.") in {*known, "local", "..."}, line
+        for option in re.findall(r"--[a-z-]+", line):
+            assert option in known[verb], line
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_and_path_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        if not target.startswith("http"):
+            assert (document.parent / target).exists(), target
+    for path in re.findall(r"`((?:localcloud|infra|cli|tests|stacks|bench|docs)/[\w/.-]+)`", document.read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_names_every_stack() -> None:
+    named = set(re.findall(r"^\| `([\w-]+)` \| ", README.split("| stack | shows |")[1].split("\n\n")[0], re.MULTILINE))
+    assert named == {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("Pulumi.*.yaml")}
+
+
+def test_the_layout_shows_every_folder_of_the_top_level() -> None:
+    layout = README.split("## Layout")[1]
+    tracked = subprocess.run(
+        ["git", "ls-tree", "-d", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for folder in tracked.split():
+        assert folder.startswith(".") or folder in layout, folder
+
+
+def test_every_make_target_says_what_it_does() -> None:
+    for line in (ROOT / "Makefile").read_text().splitlines():
+        if match := re.match(r"([a-z]+):", line):
+            assert " ## " in line, match[1]
+
+
+def test_the_measured_commands_exist() -> None:
+    text = (ROOT / "docs" / "measurements.md").read_text()
+    commands = set(re.findall(r"python -m (bench\.\w+)", text))
+    assert commands == {"bench.up", "bench.scale", "bench.start"}
+    assert all((ROOT / f"{command.replace('.', '/')}.py").exists() for command in commands)
+
+
+def test_pre_commit_runs_what_the_makefile_installs() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)
