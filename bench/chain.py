@@ -3,6 +3,7 @@
 from localcloud.aws.durations import DURATIONS
 
 NECESSARY = (
+    ("key for the secrets of the cluster; its role is ready sooner", "kms-key"),
     ("control plane", "eks-cluster"),
     ("vpc-cni, without which no node becomes ready", "eks-addon"),
     ("system node group", "eks-node-group"),
