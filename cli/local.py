@@ -158,11 +158,11 @@ def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = N
 
 
 @app.command()
-def recover(stack: StackName, home: Home = DEFAULT_HOME) -> None:
+def recover(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
     """After an engine was killed: take away its lock, so that the next `up` can complete what it began."""
     try:
-        LocalStack(LocalCloud(home), stack).recover()
-    except (NotRunning, PulumiError, FileNotFoundError) as error:
+        LocalStack(LocalCloud(home), stack, config_dir).recover()
+    except EXPECTED as error:
         raise fail(error) from None
     errors.print("ready for the next up")
 

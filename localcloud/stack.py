@@ -94,13 +94,12 @@ class LocalStack:
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
-        """For verbs that need no stack file: who made the stack with plain `pulumi` has no copy of it yet. Raises NoStack."""
+        """For verbs that need no stack file. Raises NoStack, or NotRunning."""
         self.cloud.server("provider")
         if not self.exists():
             way_out = f"scripts/cluster local up -s {self.name}"
             raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {way_out}')
-        if not self.config_file.exists():
-            self._copy(self.source)
+        self._copy_if_missing()
 
     def grant(self) -> list[str]:
         """Let the local account have what the stack file names and does not create; returns what was made."""
@@ -112,9 +111,11 @@ class LocalStack:
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def exists(self) -> bool:
-        """Whether it was ever created: the backend knows the names before."""
+        """Whether it was ever created: the backend knows the names before. A state that was cut short is one, too."""
         state = self.cloud.state_file(self.name)
-        return state.exists() and bool(json.loads(state.read_text())["checkpoint"].get("latest"))
+        if not _is_whole(state):
+            return state.exists()
+        return bool(json.loads(state.read_text())["checkpoint"].get("latest"))
 
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
         self.must_exist()
@@ -130,6 +131,8 @@ class LocalStack:
 
     def recover(self) -> None:
         """After a killed engine: take away its lock, and the state that it was writing if that is cut short."""
+        self.cloud.server("provider")
+        self._copy_if_missing()
         state = self.cloud.state_file(self.name)
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
@@ -185,6 +188,11 @@ class LocalStack:
         if result.returncode:
             raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
+
+    def _copy_if_missing(self) -> None:
+        """Who works with plain `pulumi` has no copy of the stack file yet."""
+        if not self.config_file.exists():
+            self._copy(self.source)
 
     def _copy(self, source: Path) -> None:
         self.project.mkdir(parents=True, exist_ok=True)

@@ -135,7 +135,7 @@ def test_a_bad_file_is_told_as_validate_tells_it(
     assert as_json.json["ok"] is False
 
 
-@pytest.mark.parametrize("verb", ["preview", "up", "grant"])
+@pytest.mark.parametrize("verb", ["preview", "up", "grant", "recover"])
 def test_an_unknown_stack_is_told_with_those_that_there_are(
     checkout: Checkout, cloud_home: Path, folder: Path, verb: str
 ) -> None:
@@ -153,11 +153,29 @@ def test_a_stack_that_was_never_created_has_nothing_to_show(checkout: Checkout, 
     assert said.err == f'there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}\n'
 
 
-@pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs", "grant"])
+@pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs", "grant", "recover"])
 def test_without_a_local_cloud_every_verb_says_how_to_start_one(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home, "-s", "local")
     assert said.code == 1
     assert said.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+
+
+def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_home: Path) -> None:
+    """That the next `up` then completes the rest: tests/stacks/test_killed.py."""
+    backend = LocalCloud(cloud_home).state_file("local").parents[2]
+    lock = backend / "locks" / "organization" / "gpumpi" / "local" / "5f2b7c1e-0f0c-4c5e-9a55-3f1a6c1d2e3f.json"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(json.dumps({"pid": 1, "username": "ada", "hostname": "here", "timestamp": "2026-11-21T10:00:00Z"}))
+    state = LocalCloud(cloud_home).state_file("local")
+    state.with_name("local.json.bak").write_text(state.read_text())
+    state.write_text(state.read_text()[:20])
+
+    assert checkout.local("up", cloud_home, "-s", "local").code == 1
+    assert checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "ready for the next up\n"
+    assert not lock.exists()
+    assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith('there is no stack "local"'), (
+        "its state can be read"
+    )
 
 
 def test_grant_makes_what_a_stack_names(checkout: Checkout, cloud_home: Path) -> None:
