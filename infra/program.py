@@ -61,22 +61,7 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     before_nodes = [*network.routes, *endpoints, *role.attachments, *first.addons]
 
     plans = pools.plan(settings, facts)
-    groups = {
-        plan.spec.name: NodePool(
-            naming.name(plan.spec.name),
-            NodePoolArgs(
-                naming,
-                plan.spec,
-                cluster,
-                node_role_arn=role.arn,
-                node_security_group_id=nodes.id,
-                subnet_ids=[network.private_subnets[zone][0] for zone in plan.zones],
-                placement_group=_placement_group(plan, naming),
-                after=before_nodes,
-            ),
-        )
-        for plan in plans.values()
-    }
+    groups = {plan.spec.name: _node_pool(plan, naming, network, nodes, role, cluster, before_nodes) for plan in plans.values()}
     system, later = settings.target.system.name, run_on_nodes(addons, shared_storage=storage is not None)
     EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
     _pod_roles(settings, naming, account, cluster, keys)
@@ -155,11 +140,34 @@ def _cluster_args(
     )
 
 
-def _placement_group(plan: PoolPlan, naming: Naming) -> pulumi.Input[str] | None:
-    """A new group, the user's own, or none. A group is in one zone as long as it holds a node: another zone needs another."""
-    if plan.makes_placement_group:
-        return Placement(naming.name(f"{plan.spec.name}-{plan.zones[0]}-placement-group"), PlacementArgs(naming)).group_name
-    return plan.own_placement_group
+def _node_pool(
+    plan: PoolPlan,
+    naming: Naming,
+    network: Subnets,
+    nodes: NodeSecurityGroup,
+    role: NodeRole,
+    cluster: EksCluster,
+    after: Sequence[pulumi.Resource],
+) -> NodePool:
+    placement = _placement(plan, naming)
+    args = NodePoolArgs(
+        naming,
+        plan.spec,
+        cluster,
+        node_role_arn=role.arn,
+        node_security_group_id=nodes.id,
+        subnet_ids=[network.private_subnets[zone][0] for zone in plan.zones],
+        placement_group=placement.group_name if placement else plan.own_placement_group,
+        after=[*after, *([placement.group] if placement else [])],  # a node group that goes, goes before its placement group
+    )
+    return NodePool(naming.name(plan.spec.name), args)
+
+
+def _placement(plan: PoolPlan, naming: Naming) -> Placement | None:
+    """A new placement group. It is in one zone as long as it holds a node: a pool in another zone needs another."""
+    if not plan.makes_placement_group:
+        return None
+    return Placement(naming.name(f"{plan.spec.name}-{plan.zones[0]}-placement-group"), PlacementArgs(naming))
 
 
 def _pod_roles(settings: Settings, naming: Naming, account: Account, cluster: EksCluster, keys: KeyBucket) -> None:

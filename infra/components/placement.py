@@ -27,5 +27,9 @@ class Placement(pulumi.ComponentResource):
         self.register_outputs({"groupName": self.group_name})
 
     @property
+    def group(self) -> pulumi.Resource:
+        return self._group
+
+    @property
     def group_name(self) -> pulumi.Output[str]:
         return self._group.name

@@ -15,6 +15,7 @@ import pytest
 from cli.settings import rows
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
+from tests.engine.projects import client
 from tests.stacks import editing
 from tests.stacks.editing import REMOVED, Values
 
@@ -304,3 +305,116 @@ def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, value
     editing.write(stack, {**values, "pools": values["pools"][::-1]})
     preview = stack.run("preview")
     assert (preview.ok, editing.operations(preview)) == (True, {}), preview.output
+
+
+# --- what happens then -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(stack: LocalStack, values: Values) -> Iterator[LocalStack]:
+    """The cluster to change for real; afterwards it is as it was."""
+    editing.write(stack, values)
+    yield stack
+    editing.write(stack, values)
+    back = stack.run("up")
+    assert back.ok, back.output
+
+
+def up(stack: LocalStack, values: Values, changes: Mapping[str, Any] | None = None) -> dict[str, set[str]]:
+    """What `pulumi up` did."""
+    changed = editing.with_changes(values, changes or {})
+    stack.cloud.control().grant("us-west-2", changed)
+    editing.write(stack, changed)
+    stack.cloud.control().forget_calls()
+    run = stack.run("up")
+    assert run.ok, run.output
+    return editing.operations(run)
+
+
+def pool(stack: LocalStack, name: str) -> dict[str, Any]:
+    """The node group of a pool, as EKS has it."""
+    eks, cluster = client(stack.cloud, "eks"), f"gpumpi-{stack.name}"
+    (found,) = [
+        group
+        for one in eks.list_nodegroups(clusterName=cluster)["nodegroups"]
+        if (group := eks.describe_nodegroup(clusterName=cluster, nodegroupName=one)["nodegroup"])["tags"]["gpumpi:pool"] == name
+    ]
+    return dict(found)
+
+
+def scale(stack: LocalStack, name: str, size: int) -> None:
+    """As the autoscaler does it: past EKS, on the auto scaling group."""
+    group = pool(stack, name)["resources"]["autoScalingGroups"][0]["name"]
+    client(stack.cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=size)
+
+
+def nodes(stack: LocalStack, name: str) -> dict[str, dict[str, str]]:
+    """The pool's running instances and their tags."""
+    filters = [{"Name": "tag:gpumpi:pool", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    reservations = client(stack.cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
+    instances = [instance for one in reservations for instance in one["Instances"]]
+    return {one["InstanceId"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]} for one in instances}
+
+
+def sizes(stack: LocalStack, name: str) -> tuple[int, int, int]:
+    scaling = pool(stack, name)["scalingConfig"]
+    return scaling["minSize"], scaling["desiredSize"], scaling["maxSize"]
+
+
+def test_the_autoscaler_owns_a_pools_size_between_its_bounds(live: LocalStack, values: Values) -> None:
+    scale(live, "train", 3)
+    assert up(live, values) == {}
+    assert sizes(live, "train") == (0, 3, 4)
+
+    up(live, values, {f"{TRAIN}.maxSize": 6})
+    assert sizes(live, "train") == (0, 3, 6)
+    assert live.cloud.control().writes() == {"eks.UpdateNodegroupConfig": 1}, "a resize changes sizes and nothing else"
+
+    up(live, values, {f"{TRAIN}.maxSize": 6, f"{TRAIN}.minSize": 5})
+    assert sizes(live, "train") == (5, 5, 6)
+
+
+def test_without_the_autoscaler_a_pools_size_is_put_back(live: LocalStack, values: Values) -> None:
+    without = editing.with_changes(values, {"platform.autoscaler": False, f"{TRAIN}.desiredSize": 1})
+    up(live, without)
+    assert sizes(live, "train") == (0, 1, 4)
+    scale(live, "train", 3)
+    live.run("refresh")
+    assert up(live, without) == {"update": {"train"}}
+    assert sizes(live, "train") == (0, 1, 4)
+
+
+def test_another_tag_restarts_no_node_and_new_nodes_have_it(live: LocalStack, values: Values) -> None:
+    scale(live, "train", 1)
+    before = nodes(live, "train")
+    up(live, values, {"costCenter": "vision", "tags": {"owner": "ada"}})
+    assert "eks.UpdateNodegroupVersion" not in live.cloud.control().writes()
+    scale(live, "train", 2)
+    after = nodes(live, "train")
+    assert before.items() <= after.items()
+    (new,) = after.keys() - before.keys()
+    assert (after[new]["cost-center"], after[new]["owner"]) == ("vision", "ada")
+
+
+def test_a_zone_comes_and_goes_and_nothing_moves(live: LocalStack, values: Values) -> None:
+    more = editing.with_changes(values, {"network.zones": ["us-west-2a", "us-west-2b", "us-west-2c"]})
+    made = up(live, more)["create"]
+    assert up(live, more) == {}
+    back = up(live, values)
+    assert (back["delete"], set(back)) == (made, {"delete", "update"})
+
+
+def test_a_pool_with_nodes_is_replaced_and_rolled(live: LocalStack, values: Values) -> None:
+    """Another zone needs another placement group; a first AMI of one's own another node group."""
+    scale(live, "train", 2)
+    scale(live, "own", 1)
+    old = nodes(live, "train").keys() | nodes(live, "own").keys()
+    changes = {f"{TRAIN}.zone": "us-west-2c", f"{OWN}.rootVolumeGib": 200, f"{ALONE}.amiId": OTHER_IMAGE}
+    done = up(live, values, changes)
+    assert {"train", "alone"} <= done["replace"] and done["update"] == {"own", "own-launch-template", "alone-launch-template"} | (
+        {"train-launch-template"}
+    )
+    assert not old & (nodes(live, "train").keys() | nodes(live, "own").keys())
+    assert len(nodes(live, "own")) == 1
+    assert pool(live, "alone")["amiType"] == "CUSTOM"
+    assert up(live, values, changes) == {}
