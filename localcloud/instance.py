@@ -170,7 +170,7 @@ class LocalCloud:
         The engine warns about a language host that does not lie beside its own file, so a link would not do.
         """
         self.bin.mkdir(parents=True)
-        if _official_pulumi():
+        if official_pulumi():
             return
         pulumi, own = ensure(PULUMI, report), self.bin / "pulumi"
         try:
@@ -222,7 +222,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
-def _official_pulumi() -> str | None:
+def official_pulumi() -> str | None:
     """A pulumi on PATH that no local cloud put there: a shell may have taken the variables of another one."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
