@@ -61,7 +61,9 @@ def _only_one(folder: Path) -> Iterator[None]:
 def _build(tool: Tool, target: Path, report: Report) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError(f"{tool.name} {tool.version} is built from source and needs Go 1.24 or newer on PATH: see https://go.dev/dl/")
+        raise BuildError(
+            f"{tool.name} {tool.version} is built from source and needs Go 1.24 or newer on PATH: see https://go.dev/dl/"
+        )
     # CGO off: the programs need no C library, so the result runs on every Linux.
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath"}
     started = time.monotonic()
@@ -99,7 +101,8 @@ def _run_with_progress(command: list[str], tool: Tool, environment: dict[str, st
                 reported = time.monotonic()
                 report(f"building {tool.name} {tool.version}: {len(lines)} of {packages} packages compiled")
     if process.returncode:
-        raise BuildError(f"{tool.name} {tool.version}: go build ended with exit code {process.returncode}:\n{_tail(''.join(lines))}")
+        ended = f"go build ended with exit code {process.returncode}"
+        raise BuildError(f"{tool.name} {tool.version}: {ended}:\n{_tail(''.join(lines))}")
 
 
 def _tail(text: str, lines: int = 15) -> str:
