@@ -5,6 +5,7 @@ from pathlib import Path
 import localcloud.engine.resources  # noqa: F401  fills the table of handlers
 from cli.settings import markdown
 from localcloud.aws.durations import DURATIONS
+from localcloud.aws.quotas import EC2_QUOTAS
 from localcloud.engine.resource import RESOURCES
 
 ROOT = Path(__file__).parents[2]
@@ -20,9 +21,16 @@ def resource_types() -> str:
     return ", ".join(f"`{token}`" for token in sorted(RESOURCES)) + "\n"
 
 
+def quotas() -> str:
+    lines = ["| code | quota | a new account | this account |", "|---|---|---|---|"]
+    lines += [f"| {quota.code} | {quota.name} | {quota.default:g} | {quota.granted:g} |" for quota in EC2_QUOTAS]
+    return "\n".join(lines) + "\n"
+
+
 TABLES = [
     ("README.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
     ("docs/local-cloud.md", "the durations", "the durations", durations),
+    ("docs/local-cloud.md", "the quotas", "the quotas", quotas),
     ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
 """File, what the marker before says, what the marker behind says, and the text between."""

@@ -95,9 +95,7 @@ def test_what_exists_is_remembered_when_its_settings_fail(token: str, operation:
 
 
 @pytest.mark.parametrize("token", [w.NAT_GATEWAY, w.VPC_ENDPOINT])
-def test_creation_and_deletion_wait_as_long_as_aws_takes(
-    token: str, ec2_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_creation_and_deletion_wait_as_long_as_aws_takes(token: str, ec2_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = INPUTS[token][-1](ec2_world)
     clock = itertools.count(step=20)
     monkeypatch.setattr(durations, "now", lambda: float(next(clock)))
@@ -115,14 +113,10 @@ def test_creation_and_deletion_wait_as_long_as_aws_takes(
     assert {one["State"] for one in described} <= {"deleted"}
 
 
-def test_a_group_that_may_revoke_rules_goes_although_others_name_it(
-    ec2_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_may_revoke_rules_goes_although_others_name_it(ec2_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ec2_security_group, "FIRST_TRY", 0.01)
     group = ec2_world.make(w.SECURITY_GROUP, vpcId=ec2_world.vpc, revokeRulesOnDelete=True)
-    ec2_world.make(
-        w.INGRESS_RULE, securityGroupId=ec2_world.other_group, ipProtocol="-1", referencedSecurityGroupId=group.id
-    )
+    ec2_world.make(w.INGRESS_RULE, securityGroupId=ec2_world.other_group, ipProtocol="-1", referencedSecurityGroupId=group.id)
     group.delete()
     assert group.refresh() is None
     assert ec2_world.ec2.describe_security_groups(GroupIds=[ec2_world.other_group])["SecurityGroups"][0]["IpPermissions"] == []

@@ -175,9 +175,7 @@ class Eip(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return only(
-            lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound"
-        )
+        return only(lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound")
 
 
 def private_name(region: str, address: str) -> str:
