@@ -4,7 +4,7 @@ A cluster with a pool of each kind is created once; previews show what a change 
 nothing to do with each other share a preview.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -228,8 +228,30 @@ REFUSED: dict[str, list[Refused]] = {
     ],
     "another target": [Refused("target.kind", {"target.kind": "other"}, '"other" is not known')],
 }
-IN_AN_EXISTING_VPC = {"network.subnetIds", "storage.efs.fileSystemId"}
-"""Settings whose changes have tests of their own below."""
+VPC, IN_A, IN_B = "vpc-0123456789abcdef0", "subnet-0aaaaaaaaaaaaaaaa", "subnet-0bbbbbbbbbbbbbbbb"
+FILE_SYSTEM = "fs-0123456789abcdef0"
+ALSO_IN_A, IN_C = "another subnet in zone a", "a subnet in zone c"
+"""Get their ids when they are made."""
+INSIDE: dict[str, Change] = {
+    "another order": change("network.subnetIds", [IN_B, IN_A], NOTHING),
+    "another subnet": change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster")),
+    "another zone": change("network.subnetIds", [IN_C, IN_A, IN_B], creates("storage-us-west-2c-mount-target")),
+    "a subnet less": change(
+        "network.subnetIds",
+        [ALSO_IN_A, IN_B],
+        both(updates("cluster"), replaces("system"), replaces("train"), {"replace": ("storage-us-west-2a-mount-target",)}),
+    ),
+    "a file system that exists": change(
+        "storage.efs.fileSystemId",
+        FILE_SYSTEM,
+        both(
+            {"replace": ("storage-access-point",)},
+            deletes("storage-file-system", "storage-policy", "storage-key*", "storage-*-mount-target"),
+            deletes("storage-security-group", "storage-nodes-ingress"),
+        ),
+    ),
+}
+"""In a VPC that exists."""
 ONLY_THEIR_FIELDS = {"target.endpointAccess"}
 
 
@@ -261,7 +283,8 @@ def test_every_setting_has_a_change_here() -> None:
     told = {row.path for row in rows()}
     tried = {one.setting for changes in PREVIEWS.values() for one in changes}
     refused = {one.setting for changes in REFUSED.values() for one in changes}
-    assert tried | refused | IN_AN_EXISTING_VPC | ONLY_THEIR_FIELDS == told
+    inside = {one.setting for one in INSIDE.values()}
+    assert tried | refused | inside | ONLY_THEIR_FIELDS == told
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
@@ -274,8 +297,11 @@ def test_a_change_touches_what_it_should_and_nothing_else(
     editing.write(stack, changed)
     preview = stack.run("preview")
     assert preview.ok, preview.output
+    assert differences(editing.operations(preview), changes) == ([], [])
 
-    found = editing.operations(preview)
+
+def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
+    """What is touched and should not be, and what should be and is not."""
     wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
     unexpected = [
         f"{operation} {resource}"
@@ -288,7 +314,7 @@ def test_a_change_touches_what_it_should_and_nothing_else(
         for operation, pattern in sorted(wanted)
         if not any(fnmatchcase(resource, pattern) for resource in found.get(operation, ()))
     ]
-    assert (unexpected, missing) == ([], [])
+    return unexpected, missing
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -305,6 +331,34 @@ def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, value
     editing.write(stack, {**values, "pools": values["pools"][::-1]})
     preview = stack.run("preview")
     assert (preview.ok, editing.operations(preview)) == (True, {}), preview.output
+
+
+@pytest.fixture(scope="module")
+def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
+    """A cluster in a VPC that was there, and the ids of two more subnets."""
+    made = LocalStack(cloud, "inside", DATA)
+    made.prepare()
+    cloud.control().grant("us-west-2", editing.with_changes(editing.read(made), {"storage.efs.fileSystemId": FILE_SYSTEM}))
+    ec2 = client(cloud, "ec2")
+    later = {
+        name: ec2.create_subnet(VpcId=VPC, CidrBlock=cidr, AvailabilityZone=f"us-west-2{zone}")["Subnet"]["SubnetId"]
+        for name, cidr, zone in ((ALSO_IN_A, "10.50.128.0/20", "a"), (IN_C, "10.50.144.0/20", "c"))
+    }
+    run = made.run("up")
+    assert run.ok, run.output
+    return made, later
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_in_an_existing_vpc_a_change_touches_what_it_should(name: str, inside: tuple[LocalStack, dict[str, str]]) -> None:
+    (stack, ids), wanted = inside, INSIDE[name]
+    named = {
+        path: [ids.get(one, one) for one in value] if isinstance(value, list) else value for path, value in wanted.values.items()
+    }
+    editing.write(stack, editing.with_changes(editing.read(stack), named))
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    assert differences(editing.operations(preview), [wanted]) == ([], [])
 
 
 # --- what happens then -------------------------------------------------------------------------------------------------

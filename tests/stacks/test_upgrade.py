@@ -1,0 +1,105 @@
+"""Another Kubernetes version, on the real engine: the control plane, then the nodes, then what runs on them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.versions import addon_versions
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack, Run
+from tests.engine.projects import client
+from tests.stacks import editing
+from tests.stacks.editing import Values
+
+pytestmark = pytest.mark.xdist_group("stacks")
+
+CLUSTER = "gpumpi-upgrade"
+DENIED = {"service": "eks", "code": "AccessDeniedException", "message": "Not you."}
+
+
+@pytest.fixture
+def stack(cloud: LocalCloud) -> Iterator[LocalStack]:
+    """A cluster of 1.34."""
+    made = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
+    made.prepare()
+    up = made.run("up")
+    assert up.ok, up.output
+    yield made
+
+
+def to(version: str, stack: LocalStack) -> Values:
+    return editing.with_changes(editing.read(stack), {"target.kubernetesVersion": version})
+
+
+def versions(stack: LocalStack) -> dict[str, str]:
+    """The control plane's and each pool's."""
+    eks = client(stack.cloud, "eks")
+    groups = [
+        eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"]
+        for name in eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
+    ]
+    return {"control plane": eks.describe_cluster(name=CLUSTER)["cluster"]["version"]} | {
+        group["tags"]["gpumpi:pool"]: group["version"] for group in groups
+    }
+
+
+def addons(stack: LocalStack) -> dict[str, str]:
+    eks: Any = client(stack.cloud, "eks")
+    return {
+        name: eks.describe_addon(clusterName=CLUSTER, addonName=name)["addon"]["addonVersion"]
+        for name in eks.list_addons(clusterName=CLUSTER)["addons"]
+    }
+
+
+def when(run: Run, name: str) -> tuple[float, float]:
+    """When the update of a resource began and ended."""
+    (step,) = [step for step in run.steps if step.name == f"{CLUSTER}-{name}" and step.operation == "update"]
+    return step.began, step.ended
+
+
+def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: LocalStack) -> None:
+    editing.write(stack, to("1.35", stack))
+    stack.cloud.control().forget_calls()
+    up = stack.run("up")
+    assert up.ok, up.output
+    assert set(editing.operations(up)) == {"update"}, "nothing is replaced"
+    assert stack.cloud.control().writes()["eks.UpdateClusterVersion"] == 1
+    assert set(versions(stack).values()) == {"1.35"}
+    pins = addon_versions("1.35")
+    assert addons(stack) == {name: pins[name] for name in addons(stack)}
+
+    _, control_plane_done = when(up, "cluster")
+    for pool in ("system", "train"):
+        assert when(up, pool)[0] >= control_plane_done
+    assert when(up, "service-kube-proxy")[0] >= when(up, "system")[1]
+
+    again = stack.run("up")
+    assert (again.ok, editing.operations(again)) == (True, {}), again.output
+
+
+def test_an_upgrade_that_stopped_in_the_middle_goes_on(stack: LocalStack) -> None:
+    editing.write(stack, to("1.35", stack))
+    stack.cloud.control().plan_fault(operation="UpdateNodegroupVersion", **DENIED, match={"nodegroupName": "*-train-*"})
+    failed = stack.run("up")
+    assert not failed.ok
+    assert any("gpumpi-upgrade-train" in error and "AccessDeniedException: Not you." in error for error in failed.errors)
+    assert (versions(stack)["control plane"], versions(stack)["train"]) == ("1.35", "1.34")
+
+    up = stack.run("up")
+    assert up.ok, up.output
+    assert set(versions(stack).values()) == {"1.35"}
+    assert not {"replace", "create", "delete"} & set(editing.operations(up))
+
+
+def test_a_version_that_skips_a_minor_is_refused_before_anything_starts(stack: LocalStack) -> None:
+    editing.write(stack, to("1.36", stack))
+    stack.cloud.control().forget_calls()
+    refused = stack.run("up")
+    assert not refused.ok
+    assert refused.errors[0] == (
+        'target.kubernetesVersion: "1.36" skips a minor, since the cluster has 1.34; '
+        'write "1.35", run `pulumi up`, and go on from there'
+    )
+    assert stack.cloud.control().writes() == {}
