@@ -72,6 +72,21 @@ def test_the_layout_shows_every_folder_of_the_top_level() -> None:
         assert folder.startswith(".") or folder in layout, folder
 
 
+def test_the_readme_tells_what_every_folder_of_tests_proves() -> None:
+    folders = {f"tests/{file.parent.name}" for file in (ROOT / "tests").glob("*/test_*.py")}
+    assert set(re.findall(r"^\| [\w ]+ \| `(tests/\w+)` \| ", README, re.MULTILINE)) == folders
+
+
+def test_nothing_names_the_machine_it_was_written_on() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    own = re.compile(
+        rf"{re.escape(str(ROOT))}\b|(?<![\w.])/(?:root|work)/|^--(?:index-url|extra-index-url|find-links)", re.MULTILINE
+    )
+    for name in filter(None, listed):
+        if (ROOT / name).is_file() and (found := own.search((ROOT / name).read_text(errors="ignore"))):
+            assert name == "tests/docs/test_documents.py", f"{name}: {found[0]}"
+
+
 def test_every_make_target_says_what_it_does() -> None:
     for line in (ROOT / "Makefile").read_text().splitlines():
         if match := re.match(r"([a-z]+):", line):
