@@ -44,7 +44,7 @@ def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -
     table = lines[max(number for number, line in enumerate(lines) if line.startswith("step ")) :]
     assert all(any(line.startswith(step) and " ok " in line for line in table) for step in STEPS), "it ends with a table"
     assert not (checkout.folder / ".local" / "demo").exists()
-    assert not _processes_in(checkout.folder)
+    assert not _processes_in(checkout.folder / ".local" / "demo")
 
 
 def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
