@@ -30,7 +30,7 @@ FAILED = 1
 EXPECTED = (BuildError, ControlError, NoStack, NoSuchStack, NotOurFolder, NotRunning, PulumiError, StartError)
 """Whose text says what to do."""
 
-Home = Annotated[Path, typer.Option("--home", help="Folder of the local cloud; several run side by side.")]
+Home = Annotated[Path, typer.Option("--home", resolve_path=True, help="Folder of the local cloud; several run side by side.")]
 StackName = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack: NAME of Pulumi.NAME.yaml.")]
 ConfigDir = Annotated[Path | None, typer.Option("--config-dir", help="Folder of the stack file; stacks/ by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
