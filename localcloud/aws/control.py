@@ -75,6 +75,7 @@ def _inventory(_: Any) -> Any:
 
 @action("PUT", "inventory")
 def _accept(_: Any) -> Any:
+    durations.settle()
     inventory.accept()
     return []
 

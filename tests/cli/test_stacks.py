@@ -1,16 +1,12 @@
 """`scripts/cluster local preview | up | refresh | destroy | outputs | grant`."""
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from localcloud.instance import LocalCloud
 from tests.cli.checkout import FOREIGN_SHELL, Checkout
-from tests.engine.waiting import until
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
@@ -83,25 +79,6 @@ def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, 
         LocalCloud(cloud_home).control().set_delays(0)
     assert up.json["ok"]
     assert "working on gpumpi-small-cluster" in up.err
-
-
-def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    control = LocalCloud(cloud_home).control()
-    control.set_delays(0.01)
-    command = [sys.executable, "scripts/cluster", "local", "up", "--home", str(cloud_home), "-s", "small"]
-    with subprocess.Popen(
-        [*command, "--config-dir", str(folder)], cwd=checkout.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        until(lambda: "eks.CreateCluster" in control.writes())
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=120)
-    control.set_delays(0)
-    assert process.returncode == 1
-    assert "update canceled" in output, "what the engine says at its end is shown"
-    assert "Traceback" not in output
-    rest = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded().json
-    assert set(rest["changes"]) == {"create", "same"}
-    assert control.calls()["operations"]["eks.CreateCluster"]["calls"] == 1, "nothing is made twice"
 
 
 def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: Path, folder: Path) -> None:

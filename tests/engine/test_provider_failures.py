@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.engine.projects import Project, client, control, kill_engine
-from tests.engine.waiting import until
+from tests.engine.projects import Project, client, control
 
 NETWORK = """
     import pulumi
@@ -83,26 +82,6 @@ def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> 
     assert again.changes["replace"] == 1
     assert len(own_vpcs(project)) == 1
     assert own_vpcs(project) != halfway
-
-
-def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Project) -> None:
-    project.create(CLUSTER)
-    control(project.cloud, "PUT", "delays", {"factor": 1})
-    eks = client(project.cloud, "eks")
-    log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
-    try:
-        with project.running("up") as (engine, _):
-            until(lambda: eks.list_clusters()["clusters"])
-            assert creation not in log.read_text(), "it waits for the cluster"
-            kill_engine(engine)
-        until(lambda: creation in log.read_text())
-    finally:
-        control(project.cloud, "PUT", "delays", {"factor": 0})
-
-    assert "net" in project.state(), "what was done is recorded"
-    other = Project(project.cloud, project.folder.parent / "other", "other")
-    other.create(NETWORK.replace("{options}", ""))
-    assert other.run("up").ok
 
 
 @pytest.mark.parametrize(
