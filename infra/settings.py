@@ -7,9 +7,9 @@ table is checked against these texts. Nothing here asks AWS: rules that need fac
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
+from infra.model import Model, Names
 from infra.naming import Naming
 from infra.problems import SettingsError
 from infra.shape import understand
@@ -19,16 +19,6 @@ SERVICE_CIDR = "172.20.0.0/16"
 
 SYSTEM_POOL = "system"
 """Name of the CPU pool."""
-
-
-class Model(BaseModel):
-    """Strict, frozen, camelCase in YAML, unknown keys refused."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
-
-
-Names = Annotated[tuple[str, ...], Field(strict=False)]
-"""YAML has lists; a frozen model has tuples."""
 
 
 # --- target ------------------------------------------------------------------------------------------------------------

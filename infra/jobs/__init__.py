@@ -1,0 +1,1 @@
+"""One model of a job -> plain Kubernetes manifests, by pure functions."""
