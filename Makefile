@@ -21,7 +21,7 @@ $(STAMP): requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@touch $@
 
-tools: setup ## build what no package registry has ready (the Pulumi CLI), once
+tools: setup ## build what no package registry has ready (Pulumi, Kubernetes and its operators), once
 	@$(BIN)/python -m localcloud.tools >/dev/null
 
 demo: tools ## the whole life of a cluster on a local AWS: preview, create, resize, refresh, destroy

@@ -1,1 +1,1 @@
-"""Programs that the local cloud runs and no package registry has ready: built once from pinned Go modules, then cached."""
+"""Programs that the local cloud runs and that are not Python, in a cache: built once from pinned Go modules, or Debian's."""

@@ -1,18 +1,28 @@
-"""`python -m localcloud.tools`: build every tool that the cache lacks and print where each is."""
+"""`python -m localcloud.tools`: get every tool that the cache lacks and print where each is."""
 
 import sys
 
+from localcloud.tools import debian
 from localcloud.tools.build import BuildError, ensure
 from localcloud.tools.catalogue import TOOLS
+
+
+def report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> int:
     try:
         for tool in TOOLS:
-            print(ensure(tool, lambda line: print(line, file=sys.stderr, flush=True)))
+            print(ensure(tool, report))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
+    for package in debian.PACKAGES:
+        try:
+            print(debian.ensure(package, report))
+        except BuildError as error:  # the local AWS does without; local Kubernetes says it again
+            print(error, file=sys.stderr)
     return 0
 
 

@@ -7,26 +7,95 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Tool:
-    """One program, built from a wrapper module with a `tool` directive."""
+class Module:
+    """A wrapper module: its programs are built together, sharing what they have in common."""
 
     name: str
+    """Of its folder."""
     version: str
-    package: str
-    """Go import path of the program."""
+    packages: tuple[str, ...]
+    """Go import paths of its programs; a program is named by the last part of its path."""
     variables: tuple[str, ...] = ()
-    """`name=value` that the linker sets, e.g. the version that the program reports."""
+    """`name=value` that the linker sets, e.g. the version that the programs report."""
 
     @property
-    def module(self) -> Path:
+    def folder(self) -> Path:
         return HERE / self.name
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return tuple(package.rsplit("/", 1)[-1] for package in self.packages)
 
-PULUMI = Tool(
+
+@dataclass(frozen=True)
+class Tool:
+    """One program of a module."""
+
+    name: str
+    module: Module
+
+    @property
+    def version(self) -> str:
+        return self.module.version
+
+
+def _commands(repository: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{repository}/cmd/{name}" for name in names)
+
+
+_PULUMI = Module(
     name="pulumi",
     version="3.246.0",
-    package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+    packages=("github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",),
     variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v3.246.0",),
 )
+_KUBERNETES = Module(
+    name="kubernetes",
+    version="1.35.0",
+    packages=_commands(
+        "k8s.io/kubernetes",
+        *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
+    ),
+    # Without them clients cannot parse the server's version, and kubeadm asks the internet for one.
+    variables=tuple(
+        f"k8s.io/component-base/version.{item}"
+        for item in ("gitVersion=v1.35.0", "gitMajor=1", "gitMinor=35", "gitTreeState=clean")
+    ),
+)
+_COREDNS = Module(name="coredns", version="1.15.0", packages=("gpumpi/tools/coredns",))
+_MPI_OPERATOR = Module(
+    name="mpi-operator",
+    version="0.8.2",
+    packages=_commands("github.com/kubeflow/mpi-operator", "mpi-operator"),
+    variables=("github.com/kubeflow/mpi-operator/pkg/version.Version=v0.8.2",),
+)
+_KUEUE = Module(
+    name="kueue",
+    version="0.15.0",
+    packages=_commands("sigs.k8s.io/kueue", "kueue"),
+    variables=("sigs.k8s.io/kueue/pkg/version.GitVersion=v0.15.0",),
+)
+_KWOK = Module(
+    name="kwok",
+    version="0.7.0",
+    packages=_commands("sigs.k8s.io/kwok", "kwok"),
+    variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0",),
+)
 
-TOOLS = (PULUMI,)
+PULUMI = Tool("pulumi", _PULUMI)
+KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)
+KUBE_CONTROLLER_MANAGER = Tool("kube-controller-manager", _KUBERNETES)
+KUBE_SCHEDULER = Tool("kube-scheduler", _KUBERNETES)
+KUBELET = Tool("kubelet", _KUBERNETES)
+KUBE_PROXY = Tool("kube-proxy", _KUBERNETES)
+KUBEADM = Tool("kubeadm", _KUBERNETES)
+KUBECTL = Tool("kubectl", _KUBERNETES)
+COREDNS = Tool("coredns", _COREDNS)
+MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
+KUEUE = Tool("kueue", _KUEUE)
+KWOK = Tool("kwok", _KWOK)
+
+TOOLS = (
+    *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK),
+)

@@ -1,0 +1,180 @@
+"""Programs that Debian has ready: what is on PATH wins; elsewhere the package is unpacked into the cache.
+
+Nothing is installed and no service is started: `apt-get download` and `dpkg-deb --extract`, which need no root.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Programs of root, which a user's PATH may lack."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A Debian package and what we want of it."""
+
+    name: str
+    programs: tuple[str, ...]
+    folders: tuple[str, ...] = ("usr/bin", "usr/sbin")
+    """Where in the package its programs are."""
+    installed: tuple[str, ...] = ()
+    """Folders beside PATH where an installation has them."""
+    links: tuple[tuple[str, str], ...] = ()
+    """(program, file of the package): names that only the package's installation would make."""
+
+
+ETCD = Package("etcd-server", ("etcd",))
+CONTAINERD = Package("containerd", ("containerd", "containerd-shim-runc-v2", "ctr"))
+RUNC = Package("runc", ("runc",))
+CNI_PLUGINS = Package(
+    "containernetworking-plugins",
+    ("bridge", "host-local", "loopback", "portmap"),
+    folders=("usr/lib/cni",),
+    installed=("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"),
+)
+_XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
+IPTABLES = Package("iptables", _XTABLES, links=tuple((name, "usr/sbin/xtables-nft-multi") for name in _XTABLES))
+CONNTRACK = Package("conntrack", ("conntrack",))
+PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK)
+
+
+def ensure(package: Package, report: Report) -> Path:
+    """A folder with the package's programs. Raises BuildError, which says how to install them."""
+    return _installed(package) or _unpacked(package, report)
+
+
+def _installed(package: Package) -> Path | None:
+    """The folder in which all of them are installed together; CNI plugins are never looked for on PATH."""
+    beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
+    for folder in beside:
+        if folder and all(os.access(Path(folder) / program, os.X_OK) for program in package.programs):
+            return Path(folder)
+    return None
+
+
+def _unpacked(package: Package, report: Report) -> Path:
+    target = cache_folder() / f"{package.name}-{_system()}" / "bin"
+    if target.exists():
+        return target
+    _must_be_debian(package)
+    with only_one(target.parent):
+        if not target.exists():
+            report(f"fetching Debian's package {package.name} (once; kept in {cache_folder()}, not installed)")
+            root = target.parent / "root"
+            _fetch(package, root, target.parent / "debs")
+            _make_bin(package, root, target)
+    return target
+
+
+def _system() -> str:
+    """The system's release: its packages fit its libraries."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
+    version = release.get("VERSION_ID") or release.get("VERSION_CODENAME") or "unknown"
+    return f"{release.get('ID', 'linux')}-{version}-{platform.machine()}"
+
+
+def _must_be_debian(package: Package) -> None:
+    if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
+        raise BuildError(
+            f"{', '.join(package.programs)}: not found on PATH, and only Debian and its kin can fetch them by themselves "
+            f"({', '.join(missing)} is missing); install them with your system's package manager"
+        )
+
+
+def _fetch(package: Package, root: Path, downloads: Path) -> None:
+    """Unpack the package, and the libraries that it needs and this machine lacks."""
+    for folder in (root, downloads):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    for options in _ways(downloads.parent):
+        wanted = _missing_packages(package.name, options)
+        if wanted and _run([*_apt(options), "download", *wanted], downloads)[0] == 0:
+            break
+    else:
+        raise BuildError(
+            f"{', '.join(package.programs)}: not found on PATH, and apt-get cannot fetch the package {package.name}; "
+            f"install it (apt-get install {package.name}), or give this machine a way to Debian's packages"
+        )
+    for archive in sorted(downloads.glob("*.deb")):
+        code, text = _run(["dpkg-deb", "--extract", str(archive), str(root)], downloads)
+        if code:
+            raise BuildError(f"{archive.name} cannot be unpacked: {text}")
+    shutil.rmtree(downloads)
+
+
+def _ways(folder: Path) -> Iterator[list[str]]:
+    """The system's package lists; where they are missing or old, lists of our own, so that nothing on the system changes."""
+    yield []
+    lists = folder / "lists"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    (folder / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+    own = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={folder}"]
+    _run([*_apt(own), "update"], folder)
+    yield own
+    shutil.rmtree(lists, ignore_errors=True)
+
+
+def _apt(options: list[str]) -> list[str]:
+    # The sandbox user could not write into our folder.
+    return ["apt-get", "--quiet", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true", *options]
+
+
+def _missing_packages(name: str, options: list[str]) -> list[str]:
+    """What an installation would bring, least of all; the package itself also where it is installed incompletely."""
+    code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
+    if code:
+        return []
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("Inst ")]
+    return [*dict.fromkeys([*found, name])]
+
+
+def _make_bin(package: Package, root: Path, target: Path) -> None:
+    """A folder with a program each: a link, or where libraries came along a script that shows the way to them."""
+    found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
+    found |= {name: root / file for name, file in package.links}
+    libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
+    part = target.with_name("bin.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    for program in package.programs:
+        if program not in found:
+            raise BuildError(f"Debian's package {package.name} has no {program}; install one that has it")
+        _make_program(part / program, found[program], libraries)
+    part.replace(target)
+
+
+def _make_program(path: Path, program: Path, libraries: list[Path]) -> None:
+    if not libraries:
+        path.symlink_to(program)
+        return
+    plugins = [f'XTABLES_LIBDIR="{folder / "xtables"}"' for folder in libraries if (folder / "xtables").exists()]
+    ways = ":".join(str(folder) for folder in libraries)
+    settings = " ".join([f'LD_LIBRARY_PATH="{ways}"', *plugins])
+    # `-a`: a program like xtables-nft-multi does what its name says.
+    path.write_text(f'#!/bin/bash\nexport {settings}\nexec -a {path.name} "{program}" "$@"\n')
+    path.chmod(0o755)
+
+
+def _run(command: list[str], folder: Path) -> tuple[int, str]:
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return result.returncode, result.stdout
