@@ -1,6 +1,7 @@
 """The control API of the local AWS's process, `/local-cloud/...`: JSON in, JSON out."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
@@ -12,7 +13,7 @@ from localcloud.aws.ec2 import capacity_reservations
 
 log = logging.getLogger(__name__)
 
-Action = Callable[[Any], Any]
+Action = Callable[..., Any]
 
 _actions: dict[tuple[str, str], Action] = {}
 
@@ -20,6 +21,7 @@ _actions: dict[tuple[str, str], Action] = {}
 def action(method: str, path: str) -> Callable[[Action], Action]:
     """Let the decorated function answer `method /local-cloud/path`: from the request's JSON (None without) to the answer's.
 
+    A part of the path in braces, `kubernetes/{cluster}`, stands for any text, which the function gets under that name.
     It runs under the gateway's lock. A ValueError becomes a 400 with its text.
     """
 
@@ -32,19 +34,27 @@ def action(method: str, path: str) -> Callable[[Action], Action]:
 
 def answer(request: Request) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
-    function = _actions.get((request.method, path))
+    function, variables = _find(request.method, path)
     if function is None:
         known = ", ".join(f"{method} {name}" for method, name in sorted(_actions))
         return _json({"error": f"no {request.method} /local-cloud/{path}; there are: {known}"}, 404)
     try:
         body = request.get_json(force=True) if request.get_data() else None
         with gateway.LOCK:
-            return _json(function(body), 200)
+            return _json(function(body, **variables), 200)
     except (ValueError, TypeError, KeyError) as error:
         return _json({"error": f"{error!r}"}, 400)
     except Exception as error:
         log.exception("/local-cloud/%s", path)
         return _json({"error": f"{error!r}"}, 500)
+
+
+def _find(method: str, path: str) -> tuple[Action | None, dict[str, str]]:
+    for (known_method, pattern), function in _actions.items():
+        matched = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), path) if known_method == method else None
+        if matched is not None:
+            return function, matched.groupdict()
+    return None, {}
 
 
 def _json(value: Any, status: int) -> Response:
