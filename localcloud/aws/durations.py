@@ -68,6 +68,7 @@ class _Transition:
     attribute: str
     final: Any
     then: Callable[[], None] | None
+    gate: Callable[[], bool] | None
 
     def run(self) -> None:
         _set(self.target, self.attribute, self.final)
@@ -101,8 +102,18 @@ def seconds(kind: str) -> float:
     return DURATIONS[kind].seconds * _factor
 
 
-def schedule(target: Any, attribute: str, pending: Any, final: Any, kind: str, then: Callable[[], None] | None = None) -> None:
+def schedule(
+    target: Any,
+    attribute: str,
+    pending: Any,
+    final: Any,
+    kind: str,
+    then: Callable[[], None] | None = None,
+    gate: Callable[[], bool] | None = None,
+) -> None:
     """Set the attribute (of an object, or key of a dict) to its pending value now and the final one when due; then call `then`.
+
+    With a gate it is due when its time has come and the gate says so: what is real takes as long as it takes.
 
     Nothing becomes final before the next request, even with a factor of 0: the answer to a create call says CREATING, as AWS's.
     A new schedule for the same attribute replaces the one still pending (deleted while being created). What `then` schedules
@@ -112,7 +123,7 @@ def schedule(target: Any, attribute: str, pending: Any, final: Any, kind: str, t
         _drop(target, attribute)
         _set(target, attribute, pending)
         started = _settling_at if _settling_at is not None else now()
-        _pending.append(_Transition(started + seconds(kind), target, attribute, final, then))
+        _pending.append(_Transition(started + seconds(kind), target, attribute, final, then, gate))
 
 
 def settle() -> None:
@@ -120,14 +131,18 @@ def settle() -> None:
     global _settling_at
     with _lock:
         moment = now()
-        while due := [transition for transition in _pending if transition.due <= moment]:
+        while due := [transition for transition in _pending if transition.due <= moment and _is_open(transition)]:
             first = min(due, key=lambda transition: transition.due)
             _pending.remove(first)
-            _settling_at = first.due
+            _settling_at = first.due if first.gate is None else moment
             try:
                 first.run()
             finally:
                 _settling_at = None
+
+
+def _is_open(transition: _Transition) -> bool:
+    return transition.gate is None or transition.gate()
 
 
 def cancel(target: Any) -> None:

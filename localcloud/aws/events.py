@@ -26,23 +26,50 @@ class Event:
     """As the service's Describe call shows it (node group: its describe_nodegroup answer); empty when gone."""
 
 
+@dataclass(frozen=True)
+class Progress:
+    """Whether what was told about something is real by now."""
+
+    done: bool
+    problem: str = ""
+    """Why it never will be, of what is done: a sentence, perhaps with the end of a log."""
+
+
+DONE = Progress(True)
+WAIT = Progress(False)
+
 Realizer = Callable[[Event], None]
+Asked = Callable[[Kind, str, str, str], Progress]
+"""Progress by kind, name, region and account; called with the gateway's lock held, so it only looks."""
 
 _realizers: list[Realizer] = []
+_asked: list[Asked] = []
 
 
-def register(realizer: Realizer) -> Callable[[], None]:
+def register(realizer: Realizer, asked: Asked | None = None) -> Callable[[], None]:
     """Call the realizer with each event, in order; the returned function ends it.
 
     It is called while the request that caused the event is being answered: long work belongs in the realizer's own thread.
+    States that AWS shows (CREATING, DELETING) last until `asked` says that it is done.
     """
     _realizers.append(realizer)
+    if asked is not None:
+        _asked.append(asked)
 
     def unregister() -> None:
         if realizer in _realizers:
             _realizers.remove(realizer)
+        if asked in _asked:
+            _asked.remove(asked)
 
     return unregister
+
+
+def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
+    """Of all realizers together; without one everything is done."""
+    answers = [asked(kind, name, region, account) for asked in list(_asked)]
+    problem = next((answer.problem for answer in answers if answer.problem), "")
+    return Progress(bool(problem) or all(answer.done for answer in answers), problem)
 
 
 def publish(event: Event) -> None:

@@ -1,0 +1,59 @@
+"""Which address is whose in a local cluster. Pure.
+
+Nodes have the private addresses of their EC2 instances, services those of the EKS cluster's service network; the rest is ours.
+"""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+
+AWS_ADDRESS = IPv4Address("169.254.100.1")
+"""The local AWS and the registry, as nodes and pods see them: link-local, so no VPC has it."""
+AWS_PORT = 4566
+REGISTRY_PORT = 5000
+POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")
+"""As on EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
+METADATA_ADDRESS = IPv4Address("169.254.169.254")
+LINK_LOCAL = (AWS_ADDRESS, POD_IDENTITY_ADDRESS, METADATA_ADDRESS)
+"""On the bridge, beside the router's address."""
+API_PORT = 443
+POD_NETWORKS = tuple(IPv4Network(text) for text in ("100.64.0.0/16", "100.80.0.0/16", "198.18.0.0/16"))
+"""Shared and benchmark address space: the first that neither the VPC nor the services overlap."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The plan of one cluster."""
+
+    vpc: IPv4Network
+    services: IPv4Network
+
+    @property
+    def router(self) -> IPv4Address:
+        """Of the VPC, where the API server listens too: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
+        return self.vpc[1]
+
+    @property
+    def kubernetes(self) -> IPv4Address:
+        """The service `kubernetes`."""
+        return self.services[1]
+
+    @property
+    def dns(self) -> IPv4Address:
+        """The service `kube-dns`, the tenth address as on EKS."""
+        return self.services[10]
+
+    @property
+    def pods(self) -> IPv4Network:
+        free = (network for network in POD_NETWORKS if not network.overlaps(self.vpc) and not network.overlaps(self.services))
+        return next(free)
+
+    def pods_of_node(self, number: int) -> IPv4Network:
+        """The pods of the number-th node, from 1."""
+        if not 1 <= number <= 255:
+            raise ValueError(f"a local cluster has at most 255 nodes with pod addresses of their own, not {number}")
+        return list(self.pods.subnets(new_prefix=24))[number]
+
+    @property
+    def api_server(self) -> str:
+        """The API server's URL inside the VPC."""
+        return f"https://{self.router}:{API_PORT}"

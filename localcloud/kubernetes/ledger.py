@@ -1,0 +1,167 @@
+"""What a cluster holds outside its folder, written down before it is made: whoever comes after a crash finds what to remove."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.kubernetes import network
+
+Kind = Literal["process", "namespace", "cgroup", "mount"]
+END_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    kind: Kind
+    name: str
+    """`<pid> <start time>` of a process, the name of a network namespace, the path of a control group or mount."""
+
+
+class StillThere(Exception):
+    """Something of a cluster cannot be removed; the text says what."""
+
+
+class Ledger:
+    """Lines `+ kind name` and `- kind name` in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def add(self, kind: Kind, name: str | Path) -> None:
+        self._write("+", Entry(kind, str(name)))
+
+    def remove(self, kind: Kind, name: str | Path) -> None:
+        """It is gone."""
+        self._write("-", Entry(kind, str(name)))
+
+    def entries(self) -> list[Entry]:
+        """What is there, the oldest first."""
+        if not self._file.exists():
+            return []
+        held: dict[Entry, None] = {}
+        for line in self._file.read_text().splitlines():
+            try:
+                sign, kind, name = json.loads(line)
+            except ValueError:  # cut off by a crash: what it was about was not made yet
+                continue
+            if sign == "+":
+                held[Entry(kind, name)] = None
+            else:
+                held.pop(Entry(kind, name), None)
+        return list(held)
+
+    def clean(self) -> None:
+        """End and remove everything. Raises StillThere."""
+        entries = self.entries()
+        waiting = Retrying(
+            retry=retry_if_result(bool),
+            wait=wait_fixed(0.05),
+            stop=stop_after_delay(END_SECONDS),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
+        )
+        if left := waiting(_kill_all, entries):
+            raise StillThere(f"processes of a local cluster do not end: {', '.join(str(pid) for pid in left)}")
+        for entry in reversed(entries):
+            if entry.kind == "mount":
+                network.unmount(Path(entry.name))
+        for entry in reversed(entries):
+            if entry.kind == "cgroup":
+                _remove_group(Path(entry.name))
+            elif entry.kind == "namespace":
+                network.remove(entry.name)
+        self._file.unlink(missing_ok=True)
+
+    def _write(self, sign: str, entry: Entry) -> None:
+        with self._lock, self._file.open("a") as file:
+            file.write(json.dumps([sign, entry.kind, entry.name]) + "\n")
+
+
+def process_name(pid: int, started: float) -> str:
+    """A process as the ledger names it: a pid alone may have been given to somebody else since."""
+    return f"{pid} {started!r}"
+
+
+def _kill_all(entries: list[Entry]) -> list[int]:
+    """Kill whatever still runs; who was found alive."""
+    found = set(_members(entries))
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError as error:
+            raise StillThere(f"process {pid} of a local cluster belongs to somebody else") from error
+    return sorted(found)
+
+
+def _members(entries: list[Entry]) -> Iterator[int]:
+    namespaces = {entry.name for entry in entries if entry.kind == "namespace"}
+    yield from network.processes_in(namespaces)
+    for entry in entries:
+        if entry.kind == "process":
+            yield from _family(entry.name)
+        elif entry.kind == "cgroup":
+            yield from _group_members(Path(entry.name))
+
+
+def _family(name: str) -> Iterator[int]:
+    pid, started = name.split()
+    try:
+        process = psutil.Process(int(pid))
+        if process.create_time() != float(started) or process.status() == psutil.STATUS_ZOMBIE:
+            return
+        yield process.pid
+        for child in process.children(recursive=True):
+            yield child.pid
+    except psutil.NoSuchProcess:
+        return
+
+
+def _group_members(folder: Path) -> Iterator[int]:
+    for members in folder.rglob("cgroup.procs"):
+        try:
+            yield from (int(line) for line in members.read_text().split())
+        except OSError:  # removed meanwhile
+            continue
+
+
+def _remove_group(folder: Path) -> None:
+    """Control groups are removed from the leaves up; files in them are the kernel's."""
+    if not folder.is_dir():
+        return
+    for path, _, _ in os.walk(folder, topdown=False):
+        Retrying(
+            retry=retry_if_result(lambda done: not done),
+            wait=wait_fixed(0.02),
+            stop=stop_after_delay(2.0),
+            retry_error_callback=lambda _: None,
+        )(_remove_folder, path)
+    if folder.is_dir():
+        raise StillThere(f"the control group {folder} of a local cluster cannot be removed")
+
+
+def _remove_folder(path: str) -> bool:
+    try:
+        Path(path).rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:  # a member is still ending
+        return False
+    return True
+
+
+def clean_all(folder: Path) -> None:
+    """Remove what the clusters below a folder hold, and the folder."""
+    for file in sorted(folder.glob("*/ledger")):
+        Ledger(file).clean()
+    shutil.rmtree(folder, ignore_errors=True)

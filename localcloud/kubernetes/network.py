@@ -1,0 +1,164 @@
+"""Network namespaces: made, entered by a thread, removed. A cluster's namespace has one bridge, its VPC.
+
+A thread that enters a namespace is a thread of its own, which ends: no other code of this process ever runs there.
+"""
+
+import ctypes
+import errno
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import IPv4Interface
+from pathlib import Path
+from typing import TypeVar
+
+RUN = Path("/run/netns")
+"""Where `ip netns` and `nsenter --net` look for names."""
+BRIDGE = "vpc"
+CLONE_NEWNET = 0x40000000
+MS_BIND = 4096
+MNT_DETACH = 2
+
+Result = TypeVar("Result")
+
+
+def path_of(name: str) -> Path:
+    return RUN / name
+
+
+def create(name: str) -> None:
+    """A namespace with its loopback up, kept by name until `remove`."""
+    RUN.mkdir(parents=True, exist_ok=True)
+    path_of(name).touch(exist_ok=False)
+
+    def make() -> None:
+        _call("unshare", CLONE_NEWNET)
+        _call("mount", b"/proc/thread-self/ns/net", os.fsencode(path_of(name)), b"none", MS_BIND, None)
+        from pyroute2 import IPRoute
+
+        with IPRoute() as route:
+            route.link("set", index=1, state="up")
+
+    _in_own_thread(make)
+
+
+def remove(name: str) -> None:
+    """Links and addresses in it go too, once its last process has."""
+    unmount(path_of(name))
+    path_of(name).unlink(missing_ok=True)
+
+
+def inside(name: str | None, action: Callable[[], Result]) -> Result:
+    """What the action returns when it runs inside the namespace; None is where we are."""
+    if name is None:
+        return action()
+
+    def entered() -> Result:
+        enter(name)
+        return action()
+
+    return _in_own_thread(entered)
+
+
+def enter(name: str) -> None:
+    """Let the calling thread, for the rest of its life, be in the namespace."""
+    descriptor = os.open(path_of(name), os.O_RDONLY)
+    try:
+        _call("setns", descriptor, CLONE_NEWNET)
+    finally:
+        os.close(descriptor)
+
+
+def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
+    """The namespace's bridge, with these addresses; packets between its links and addresses are forwarded."""
+
+    def make() -> None:
+        from pyroute2 import IPRoute
+
+        with IPRoute() as route:
+            route.link("add", ifname=BRIDGE, kind="bridge")
+            index = route.link_lookup(ifname=BRIDGE)[0]
+            for address in addresses:
+                route.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
+            route.link("set", index=index, state="up")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # of this namespace: /proc/sys/net is the reader's
+
+    inside(name, make)
+
+
+def listen(name: str | None, address: str, port: int) -> socket.socket:
+    """A listening TCP socket inside the namespace, for use anywhere in this process."""
+
+    def make() -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    return inside(name, make)
+
+
+def connect(name: str | None, address: str, port: int, timeout: float) -> socket.socket:
+    """A TCP connection made inside the namespace."""
+    return inside(name, lambda: socket.create_connection((address, port), timeout=timeout))
+
+
+def processes_in(names: Iterable[str]) -> Iterator[int]:
+    """Pids of the processes whose network namespace has one of the names."""
+    wanted = {identity for name in names if (identity := _identity(path_of(name))) is not None}
+    if not wanted:
+        return
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _identity(entry / "ns" / "net") in wanted:
+            yield int(entry.name)
+
+
+def unmount(path: Path) -> None:
+    """Take away whatever is mounted there; nothing mounted is fine."""
+    while True:
+        try:
+            _call("umount2", os.fsencode(path), MNT_DETACH)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):
+                return
+            raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _in_own_thread(action: Callable[[], Result]) -> Result:
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="network-namespace")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _call(name: str, *arguments: object) -> None:
+    """A function of the C library that returns -1 on failure."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*arguments) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")

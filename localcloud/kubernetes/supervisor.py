@@ -1,0 +1,146 @@
+"""Starts the processes of one cluster, watches them, and tells of those that end by themselves."""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.kubernetes import network
+from localcloud.kubernetes.ledger import Ledger, process_name
+from localcloud.processes import Server, StartError, tail
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ")
+"""What daemons see of ours: no credentials, no proxy."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A process that ended and should not have."""
+
+    name: str
+    code: int
+    """Exit code; negative: the signal that ended it."""
+    log: str
+
+    def __str__(self) -> str:
+        how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
+        return f"{self.name} {how}; the end of {self.log}:\n{tail(Path(self.log))}"
+
+
+class Supervisor:
+    """The processes of one cluster by name."""
+
+    def __init__(self, logs: Path, ledger: Ledger, namespace: str | None, on_change: Callable[[], None]) -> None:
+        self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
+        self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
+        self._wanted: set[str] = set()
+        self._crashes: dict[str, Crash] = {}
+        self._lock = threading.Lock()
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        namespace: str | None = None,
+        outside: bool = False,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> Server:
+        """Start a program inside the cluster's namespace, or another one, or outside of any; its log is logs/<name>.log."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        path = self._logs / f"{name}.log"
+        inside = None if outside else namespace or self._namespace
+        # nsenter becomes the program: the pid is the program's own.
+        enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
+        own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
+        with path.open("ab") as output:
+            process = subprocess.Popen(
+                [*enter, *map(str, command)],
+                cwd=folder or self._logs,
+                env={**own, "HOME": str(self._logs.parent), **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        server = Server(name, process.pid, psutil.Process(process.pid).create_time(), 0, str(path))
+        self._ledger.add("process", process_name(server.pid, server.started))
+        with self._lock:
+            self._running[name] = process, server
+            self._wanted.add(name)
+            self._crashes.pop(name, None)
+        threading.Thread(target=self._watch, args=(name, process, server), name=f"watch-{name}", daemon=True).start()
+        self._on_change()
+        return server
+
+    def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
+        """End a process and what it started: politely, then not. Nothing happens without one."""
+        with self._lock:
+            self._wanted.discard(name)
+            entry = self._running.get(name)
+        if entry is None:
+            return
+        process, server = entry
+        found = server.process()
+        family = [] if found is None else found.children(recursive=True)
+        process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for member in family:
+            if member.is_running():
+                member.kill()
+        psutil.wait_procs(family, timeout=STOP_SECONDS)
+
+    def expect_end(self) -> None:
+        """From here on nobody is missed."""
+        with self._lock:
+            self._wanted.clear()
+
+    def await_ready(self, name: str, check: Callable[[], bool], seconds: float) -> None:
+        """Wait until the check is true. Raises StartError with the log's end when the process ends or takes too long."""
+
+        def state() -> str:
+            if (crash := self._crashes.get(name)) is not None:
+                raise StartError(str(crash))
+            return "" if check() else "waiting"
+
+        try:
+            Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(seconds))(state)
+        except RetryError:
+            path = self._logs / f"{name}.log"
+            raise StartError(f"{name} was not ready within {seconds:.0f} s; the end of {path}:\n{tail(path)}") from None
+
+    def running(self) -> list[Server]:
+        with self._lock:
+            return [server for _, server in self._running.values()]
+
+    def crashes(self) -> list[Crash]:
+        with self._lock:
+            return list(self._crashes.values())
+
+    def _watch(self, name: str, process: "subprocess.Popen[bytes]", server: Server) -> None:
+        code = process.wait()
+        with self._lock:
+            crashed = name in self._wanted and self._running.get(name, (None,))[0] is process
+            if self._running.get(name, (None,))[0] is process:
+                del self._running[name]
+            if crashed:
+                self._crashes[name] = Crash(name, code, server.log)
+        self._ledger.remove("process", process_name(server.pid, server.started))
+        if crashed:
+            log.error("%s", self._crashes[name])
+        self._on_change()
