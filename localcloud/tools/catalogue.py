@@ -81,6 +81,7 @@ _KWOK = Module(
     packages=_commands("sigs.k8s.io/kwok", "kwok"),
     variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0",),
 )
+_DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 
 PULUMI = Tool("pulumi", _PULUMI)
 KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)
@@ -94,8 +95,9 @@ COREDNS = Tool("coredns", _COREDNS)
 MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
 KUEUE = Tool("kueue", _KUEUE)
 KWOK = Tool("kwok", _KWOK)
+DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN),
 )
