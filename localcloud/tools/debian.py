@@ -36,7 +36,7 @@ CONTAINERD = Package("containerd", ("containerd", "containerd-shim-runc-v2", "ct
 RUNC = Package("runc", ("runc",))
 CNI_PLUGINS = Package(
     "containernetworking-plugins",
-    ("bridge", "host-local", "loopback", "portmap"),
+    ("host-local", "loopback", "portmap", "ptp"),
     folders=("usr/lib/cni",),
     installed=("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"),
 )
