@@ -1,0 +1,79 @@
+"""This machine: who it is by the instance metadata service, its keys, its programs."""
+
+import os
+import pwd
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+METADATA = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/")
+TOKEN_SECONDS = "300"
+SECONDS = 5
+HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key")
+
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+def run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """A program with a limit of time; its failure is in the answer."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 255, "", str(error))
+
+
+def metadata(path: str) -> str:
+    """From IMDSv2: a session token first. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html"""
+    ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": TOKEN_SECONDS}
+    with ask(urllib.request.Request(f"{METADATA}/latest/api/token", method="PUT", headers=lifetime), timeout=SECONDS) as answer:
+        token = answer.read().decode()
+    request = urllib.request.Request(f"{METADATA}/latest/meta-data/{path}", headers={"X-aws-ec2-metadata-token": token})
+    with ask(request, timeout=SECONDS) as answer:
+        return str(answer.read().decode())
+
+
+def hostname() -> str:
+    return socket.gethostname().split(".")[0]
+
+
+def make_user_key(user: str, run: Run = run) -> str:
+    """The login user's public key; made here at the first call, its private half never leaves the machine."""
+    entry = pwd.getpwnam(user)
+    folder = Path(entry.pw_dir) / ".ssh"
+    key = folder / "id_ed25519"
+    if not key.exists():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)])
+        if done.returncode:
+            raise OSError(f"ssh-keygen: {done.stderr.strip()}")
+        for made in (folder, key, key.with_suffix(".pub")):
+            os.chown(made, entry.pw_uid, entry.pw_gid)
+    return public_half(key)
+
+
+def public_half(key: Path) -> str:
+    """`type base64` of a key pair, without the comment."""
+    return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+
+
+def sshd_answers(address: str, keys: tuple[str, ...], run: Run = run) -> bool:
+    """Whether an SSH server answers there and proves to have one of these host keys."""
+    kinds = ",".join({key.split()[0].replace("ecdsa-sha2-nistp256", "ecdsa").replace("ssh-", "") for key in keys})
+    scanned = run(["ssh-keyscan", "-T", str(SECONDS), "-t", kinds, address]).stdout
+    return any(" ".join(line.split()[1:3]) in keys for line in scanned.splitlines() if not line.startswith("#"))
+
+
+def as_user(user: str, command: Sequence[str]) -> list[str]:
+    """The command line that runs a command as the login user."""
+    return ["runuser", "-u", user, "--", *command]
+
+
+def master_knows(user: str, address: str, hostfile: Path, run: Run = run) -> bool:
+    """Whether this node may log in to the master as its user, and the master's hostfile has it."""
+    search = f"grep -q '^{address} ' {hostfile}"
+    options = ("BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={SECONDS}")
+    command = ["ssh", *(part for option in options for part in ("-o", option)), "master", search]
+    return run(as_user(user, command)).returncode == 0

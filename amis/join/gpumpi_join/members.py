@@ -1,0 +1,68 @@
+"""Who belongs to the cluster, by AWS's word and not by anybody's own: the autoscaling group's instances, and the master."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpumpi_join.cluster_file import MASTER, WORKER, ClusterFile
+
+LEAVING = ("Terminating", "Terminated", "Detaching", "Detached")
+"""Beginnings of lifecycle states: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-lifecycle.html"""
+STACK_TAG, ROLE_TAG = "gpumpi:stack", "gpumpi:role"
+
+
+@dataclass(frozen=True)
+class Member:
+    """An instance of the cluster."""
+
+    instance_id: str
+    role: str
+    address: str
+    """Its private address, as EC2 says."""
+    launched: str
+    """ISO time; of two masters the later one is meant."""
+
+
+def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
+    """All members by instance id. Raises botocore's ClientError; who can't ask keeps what was known."""
+    workers = _group_instances(autoscaling, cluster.auto_scaling_group)
+    masters = [
+        {"Name": f"tag:{STACK_TAG}", "Values": [cluster.stack]},
+        {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    found = [_member(one, MASTER) for one in _instances(ec2, Filters=masters)]
+    newest = max((one for one in found if one), key=lambda one: one.launched, default=None)
+    members = {newest.instance_id: newest} if newest else {}
+    if workers:
+        wanted = [{"Name": "instance-id", "Values": workers}]  # a filter, since an id that is gone would be an error
+        for one in _instances(ec2, Filters=wanted):
+            member = _member(one, WORKER)
+            if member and one["State"]["Name"] in ("pending", "running"):
+                members[member.instance_id] = member
+    return members
+
+
+def role_id(cluster: ClusterFile, member: Member) -> str:
+    """The role under which an instance may write into the bucket."""
+    return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
+
+
+def _group_instances(autoscaling: Any, name: str) -> list[str]:
+    found: list[str] = []
+    for page in autoscaling.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=[name]):
+        for group in page["AutoScalingGroups"]:
+            found += [one["InstanceId"] for one in group["Instances"] if not one["LifecycleState"].startswith(LEAVING)]
+    return found
+
+
+def _instances(ec2: Any, **asked: Any) -> list[Mapping[str, Any]]:
+    pages = ec2.get_paginator("describe_instances").paginate(**asked)
+    return [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
+
+
+def _member(described: Mapping[str, Any], role: str) -> Member | None:
+    address = described.get("PrivateIpAddress")
+    if not address:
+        return None
+    return Member(described["InstanceId"], role, address, str(described["LaunchTime"]))

@@ -1,0 +1,65 @@
+"""What a node publishes about itself: addresses, public keys, slots. Read with suspicion: a node may be anything."""
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+VERSION = 1
+MAX_BYTES = 16_384
+_KEY = re.compile(r"(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{40,1500}={0,3}")
+_HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+MAX_SLOTS = 1024
+
+
+class BadNotice(Exception):
+    """Not something that a node of ours writes."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A node's own words."""
+
+    hostname: str
+    address: str
+    slots: int
+    idle_slots: int
+    host_keys: tuple[str, ...]
+    """Public halves, each `type base64`."""
+    user_key: str
+
+    def to_json(self) -> str:
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
+
+    @classmethod
+    def parse(cls, text: bytes) -> "Notice":
+        """Raises BadNotice: what gets into SSH's files must not carry a line or an option of its own."""
+        if len(text) > MAX_BYTES:
+            raise BadNotice(f"{len(text)} bytes")
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise BadNotice(str(error)) from None
+        if not isinstance(content, dict) or content.pop("version", None) != VERSION:
+            raise BadNotice("another version")
+        if set(content) != {field.name for field in fields(cls)}:
+            raise BadNotice("other fields")
+        _must(_matches(_HOSTNAME, content["hostname"]), "hostname")
+        _must(_matches(_ADDRESS, content["address"]), "address")
+        for name in ("slots", "idle_slots"):
+            value = content[name]
+            _must(type(value) is int and 0 <= value <= MAX_SLOTS, name)
+        keys = content["host_keys"]
+        _must(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
+        _must(_matches(_KEY, content["user_key"]), "user_key")
+        return cls(**{**content, "host_keys": tuple(keys)})
+
+
+def _matches(pattern: "re.Pattern[str]", value: Any) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _must(holds: bool, name: str) -> None:
+    if not holds:
+        raise BadNotice(f"{name} is not one")

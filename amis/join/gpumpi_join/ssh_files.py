@@ -1,0 +1,82 @@
+"""What SSH and mpiexec read: rendered as text, written whole or not at all."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from gpumpi_join.notice import Notice
+
+
+class Node(NamedTuple):
+    """A member whose words are believed."""
+
+    instance_id: str
+    is_master: bool
+    notice: Notice
+
+
+def authorized_keys(nodes: Iterable[Node]) -> str:
+    """The nodes' user keys. Logins with them only run commands between nodes: no forwarding out of the cluster."""
+    return "".join(
+        f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
+        for node in _ordered(nodes)
+    )
+
+
+def known_hosts(nodes: Iterable[Node]) -> str:
+    """Each node under its name and address; StrictHostKeyChecking stays on."""
+    lines: list[str] = []
+    for node in _ordered(nodes):
+        names = f"{node.notice.hostname},{node.notice.address}" + (",master" if node.is_master else "")
+        lines += [f"{names} {key}\n" for key in node.notice.host_keys]
+    return "".join(lines)
+
+
+def hosts(nodes: Iterable[Node]) -> str:
+    """Lines for /etc/hosts: names that resolve without a DNS server."""
+    return "".join(
+        f"{node.notice.address} {node.notice.hostname}{' master' if node.is_master else ''}\n" for node in _ordered(nodes)
+    )
+
+
+def hostfile(nodes: Iterable[Node]) -> str:
+    """Open MPI's hostfile, the master first. A master without slots takes ranks only while it is alone."""
+    ordered = _ordered(nodes)
+    alone = not any(node.notice.slots for node in ordered)
+    lines = []
+    for node in ordered:
+        slots = node.notice.idle_slots if alone and node.is_master else node.notice.slots
+        if slots:
+            lines.append(f"{node.notice.address} slots={slots}\n")
+    return "".join(lines)
+
+
+def _ordered(nodes: Iterable[Node]) -> list[Node]:
+    """The master, then workers by address: the same on all nodes."""
+    return sorted(nodes, key=lambda node: (not node.is_master, [int(part) for part in node.notice.address.split(".")]))
+
+
+def write(file: Path, text: str, mode: int = 0o644) -> bool:
+    """Replace a file in one step; False where it is so already. A reader sees the old one or the new one."""
+    if file.exists() and file.read_text() == text:
+        return False
+    part = file.with_name(f".{file.name}.new")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as output:
+        output.write(text)
+    part.chmod(mode)
+    part.replace(file)
+    return True
+
+
+BEGIN, END = "# gpumpi: nodes of this cluster\n", "# gpumpi: end\n"
+
+
+def with_block(text: str, block: str) -> str:
+    """A file of somebody else's with our lines in it, between two marks; no other line changes."""
+    before, begin, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2] if begin else ""
+    if begin == "" and before and not before.endswith("\n"):
+        before += "\n"
+    return f"{before}{BEGIN}{block}{END}{after}" if block else before + after

@@ -1,0 +1,24 @@
+"""The join service lies where the AMI's provisioners take it from."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+from localcloud.aws import calls, extend, faults
+from tests.local_aws.clients import client
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "amis" / "join"))
+extend.install()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator["World"]:  # noqa: F821
+    from tests.join.world import World
+
+    calls.clear()
+    with mock_aws():
+        yield World(client, tmp_path)
+    faults.clear()

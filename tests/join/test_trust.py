@@ -1,0 +1,122 @@
+"""Whose keys a node takes, and whose not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from botocore.exceptions import ClientError
+from gpumpi_join.bucket import notice_key
+from gpumpi_join.notice import BadNotice, Notice
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.join.world import BUCKET, World, key
+
+
+def test_all_nodes_take_the_keys_of_all(world: World) -> None:
+    master, *workers = world.start_master(), *world.scale(2)
+    world.step(master, *workers)
+    for host in (master, *workers):
+        for other in (master, *workers):
+            notice = other.service.notice
+            assert notice.user_key in host.read("authorized_keys")
+            assert f"{notice.hostname},{notice.address}" in host.read("known_hosts")
+            assert notice.host_keys[0] in host.read("known_hosts")
+
+
+def test_the_master_has_a_name_of_its_own(world: World) -> None:
+    master, worker = world.start_master(), *world.scale(1)
+    world.step(master, worker)
+    assert f"{master.address} {master.service.notice.hostname} master\n" in worker.read("hosts")
+    assert f"{master.service.notice.hostname},{master.address},master ssh-ed25519" in worker.read("known_hosts")
+
+
+@pytest.mark.parametrize("role", ["stranger", "worker", "master"])
+def test_an_instance_outside_the_group_is_not_trusted_whatever_its_role(world: World, role: str) -> None:
+    master, worker = world.start_master(), *world.scale(1)
+    stranger = world.start_stranger(role)
+    world.step(stranger, master, worker)
+    for host in (master, worker):
+        assert stranger.service.notice.user_key not in host.read("authorized_keys")
+        assert stranger.address not in host.read("hostfile") + host.read("known_hosts") + host.read("hosts")
+
+
+def test_a_node_that_claims_the_address_of_another_is_not_believed(world: World) -> None:
+    master, first, second = world.start_master(), *world.scale(2)
+    first.service.notice = replace(first.service.notice, address=second.address)
+    world.step(master, first, second)
+    assert first.service.notice.user_key not in master.read("authorized_keys")
+    assert second.service.notice.user_key in master.read("authorized_keys")
+
+
+def test_a_node_cannot_write_what_is_another_s(world: World) -> None:
+    first, second = world.scale(2)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        first.s3.put_object(Bucket=BUCKET, Key=notice_key(second.folder), Body=b"mine")
+
+
+def test_a_second_master_with_the_tags_but_not_the_role_is_not_believed(world: World) -> None:
+    """Who may tag instances may look like the master; to write under its role's name he must be let to pass that role."""
+    master, worker = world.start_master(), *world.scale(1)
+    world.step(master, worker)
+    tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]
+    stranger = world.start_stranger()
+    world.client("ec2").create_tags(Resources=[stranger.instance_id], Tags=tags)
+    world.step(stranger, worker)
+    assert stranger.service.notice.user_key not in worker.read("authorized_keys")
+
+
+def test_no_private_key_and_nothing_but_notices_is_in_the_bucket(world: World) -> None:
+    master, *workers = world.start_master(), *world.scale(2)
+    world.step(master, *workers)
+    s3 = world.client("s3")
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert sorted(keys) == sorted(notice_key(host.folder) for host in (master, *workers))
+    for name in keys:
+        assert b"PRIVATE" not in s3.get_object(Bucket=BUCKET, Key=name)["Body"].read()
+
+
+GOOD = Notice("ip-10-0-0-5", "10.0.0.5", 8, 2, (key("A"),), key("b"))
+
+
+def test_a_notice_is_read_as_it_was_written() -> None:
+    assert Notice.parse(GOOD.to_json().encode()) == GOOD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user_key": f"{key('a')}\nssh-ed25519 {'A' * 68}"},
+        {"user_key": f'command="sh" {key("a")}'},
+        {"user_key": f"{key('a')} comment"},
+        {"host_keys": []},
+        {"host_keys": [f"{key('a')}\n* {key('b')}"]},
+        {"hostname": "a b"},
+        {"hostname": "master\n10.0.0.1 other"},
+        {"address": "10.0.0.5 evil"},
+        {"address": "::1"},
+        {"slots": -1},
+        {"slots": 10_000},
+        {"slots": True},
+        {"slots": "8"},
+        {"version": 2},
+        {"more": 1},
+    ],
+)
+def test_a_notice_that_could_smuggle_something_in_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(BadNotice):
+        Notice.parse(json.dumps({**json.loads(GOOD.to_json()), **change}).encode())
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_at_all_break_the_reader(text: bytes) -> None:
+    with pytest.raises(BadNotice):
+        Notice.parse(text)
+
+
+def test_a_member_that_publishes_rubbish_hurts_nobody_else(world: World) -> None:
+    master, first, second = world.start_master(), *world.scale(2)
+    world.step(master, second)
+    first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=b"[" * 20_000)
+    master.service.step()
+    assert second.address in master.read("hostfile")

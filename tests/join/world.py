@@ -1,0 +1,165 @@
+"""A plain EC2 cluster in the local AWS of this process: a master, a group of workers, the key bucket, and their roles."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpumpi_join.cluster_file import MASTER, WORKER, ClusterFile
+from gpumpi_join.notice import Notice
+from gpumpi_join.service import Clients, Paths, Service
+
+from infra import policies
+from infra.policies import Account
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.ec2_world import image, make_world
+
+ACCOUNT = Account("123456789012", REGION, "aws")
+STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers", "join"
+
+
+def key(letter: str) -> str:
+    """A public key that nobody has."""
+    return "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" + letter * 43
+
+
+@dataclass
+class Host:
+    """One instance and the service on it."""
+
+    instance_id: str
+    address: str
+    service: Service
+    paths: Paths
+    s3: Any
+    """With the instance's own credentials."""
+    folder: str
+
+    def read(self, name: str) -> str:
+        file: Path = getattr(self.paths, name)
+        return file.read_text() if file.exists() else ""
+
+    @property
+    def hostfile(self) -> list[str]:
+        return self.read("hostfile").splitlines()
+
+
+@dataclass
+class World:
+    """What AWS has of the cluster."""
+
+    client: Client
+    folder: Path
+    role_ids: dict[str, str] = field(default_factory=dict)
+    answering: Callable[[Notice], bool] = lambda notice: True
+    hosts: dict[str, Host] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.network = make_world(self.client)
+        self.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        for role in (MASTER, WORKER, "stranger"):
+            self.role_ids[role] = self._make_role(role)
+        self._make_group()
+
+    def start_master(self) -> Host:
+        tags = [{"Key": "gpumpi:stack", "Value": STACK}, {"Key": "gpumpi:role", "Value": MASTER}]
+        launched = self.network.run(TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])[0]
+        return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
+
+    def scale(self, count: int) -> list[Host]:
+        """The group's hosts when AWS has launched them; they wait to join."""
+        self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
+        return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
+
+    def start_stranger(self, role: str = "stranger") -> Host:
+        """An instance of the same account that is not in the group."""
+        launched = self.network.run()[0]
+        return self._host(role, launched["InstanceId"], launched["PrivateIpAddress"], slots=8, part=WORKER)
+
+    def states(self) -> dict[str, str]:
+        shown = self.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
+        return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
+
+    def step(self, *hosts: Host) -> None:
+        """A round of each service, twice: what the first ones publish, the last ones have read by then."""
+        for _ in range(2):
+            for host in hosts:
+                host.service.step()
+
+    def _address(self, instance_id: str) -> str:
+        return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
+
+    def _make_role(self, name: str) -> str:
+        """A role with the node policy of the program; the account may take it in an instance's place."""
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],
+        }
+        iam = self.client("iam")
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
+        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
+        iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
+        return str(made["RoleId"])
+
+    def _make_group(self) -> None:
+        hook = {
+            "LifecycleHookName": HOOK,
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+            "DefaultResult": "ABANDON",
+            "HeartbeatTimeout": 600,
+        }
+        self.client("autoscaling").create_auto_scaling_group(
+            AutoScalingGroupName=GROUP,
+            MinSize=0,
+            MaxSize=16,
+            DesiredCapacity=0,
+            VPCZoneIdentifier=self.network.subnets[0],
+            LaunchTemplate={"LaunchTemplateId": self.network.template(ImageId=image()), "Version": "$Latest"},
+            LifecycleHookSpecificationList=[hook],
+        )
+
+    def _host(self, role: str, instance_id: str, address: str, *, slots: int, part: str | None = None) -> Host:
+        keys = self.client("sts").assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT.id}:role/{role}", RoleSessionName=instance_id)
+        own = {
+            "aws_access_key_id": keys["Credentials"]["AccessKeyId"],
+            "aws_secret_access_key": keys["Credentials"]["SecretAccessKey"],
+            "aws_session_token": keys["Credentials"]["SessionToken"],
+        }
+        identity = keys["AssumedRoleUser"]["AssumedRoleId"]
+        here = self.folder / instance_id
+        here.mkdir()
+        names = ("authorized_keys", "known_hosts", "hosts", "hostfile", "state")
+        paths = Paths(**{name: here / name for name in names})
+        number = len(self.hosts)
+        host_key, user_key = key(chr(ord("A") + number)), key(chr(ord("a") + number))
+        name = f"ip-{address.replace('.', '-')}"
+        notice = Notice(name, address, slots, idle_slots=2, host_keys=(host_key,), user_key=user_key)
+        s3 = self.client("s3", **own)
+        service = Service(
+            self._cluster(part or role),
+            Clients(s3, self.client("ec2"), self.client("autoscaling")),
+            instance_id=instance_id,
+            identity=identity,
+            notice=notice,
+            paths=paths,
+            answers=lambda notice: self.answering(notice),
+            known_by_master=lambda: any(address in host.read("hostfile") for host in self.hosts.values() if host.service.joined),
+        )
+        self.hosts[instance_id] = Host(instance_id, address, service, paths, s3, f"nodes/{identity}/")
+        return self.hosts[instance_id]
+
+    def _cluster(self, role: str) -> ClusterFile:
+        return ClusterFile(
+            stack=STACK,
+            region=REGION,
+            bucket=BUCKET,
+            role=role,
+            user="mpi",
+            slots=0 if role == MASTER else 8,
+            idle_slots=2,
+            auto_scaling_group=GROUP,
+            lifecycle_hook=HOOK,
+            master_role_id=self.role_ids[MASTER],
+            worker_role_id=self.role_ids[WORKER],
+        )
