@@ -11,7 +11,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Response as HttpResponse
 
-from localcloud.aws import control, durations, gateway, transport
+from localcloud.aws import control, durations, gateway, listening, transport
 from localcloud.aws.call import Response
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ class Server:
 
     def serve(self) -> None:
         """Until `stop` is called."""
+        for name in ("127.0.0.1", "localhost"):
+            listening.add(name, self.port)
         self._ticker.start()
         self._server.serve_forever()
         self._server.server_close()

@@ -1,0 +1,16 @@
+"""Where this process answers: what a client may have signed as the host of a request to us."""
+
+_addresses: set[str] = set()
+
+
+def add(host: str, port: int) -> None:
+    _addresses.add(f"{host}:{port}" if port != 80 else host)
+
+
+def remove(host: str, port: int) -> None:
+    _addresses.discard(f"{host}:{port}" if port != 80 else host)
+
+
+def is_ours(host: str) -> bool:
+    """`host` as in a Host header: with the port, unless it is 80."""
+    return host in _addresses
