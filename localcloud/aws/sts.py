@@ -54,9 +54,12 @@ def _get_session_token(call: Call) -> dict[str, Any]:
 
 @operation("sts", "GetCallerIdentity")
 def _get_caller_identity(call: Call) -> dict[str, Any]:
-    """moto does not know whose a temporary key of GetSessionToken is."""
-    key = call.backend_of("iam").access_keys.get(call.access_key)
-    if key is None or not key.user_name or not call.access_key.startswith("ASIA"):
+    """moto does not know whose a temporary key of GetSessionToken is, nor who signed a URL."""
+    if not call.access_key:
         return call.moto()
-    user = call.backend_of("iam").users[key.user_name]
-    return {"UserId": user.id, "Account": call.account, "Arn": user.arn}
+    key = call.backend_of("iam").access_keys.get(call.access_key)
+    if key is not None and key.user_name and call.access_key.startswith("ASIA"):
+        user = call.backend_of("iam").users[key.user_name]
+        return {"UserId": user.id, "Account": call.account, "Arn": user.arn}
+    user_id, arn, account = call.backend.get_caller_identity(call.access_key, call.region)
+    return {"UserId": user_id, "Account": account, "Arn": arn}

@@ -1,0 +1,121 @@
+"""What EKS's access policies allow: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
+
+They know the kinds that Kubernetes brings along, and only those: nobody can create an MPIJob by AmazonEKSEditPolicy.
+"""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+READ = frozenset({"get", "list", "watch"})
+WRITE = frozenset({"create", "delete", "deletecollection", "patch", "update"})
+ANY = frozenset({"*"})
+
+
+@dataclass(frozen=True)
+class Rule:
+    group: str
+    resources: frozenset[str]
+    verbs: frozenset[str]
+    non_resource_urls: bool = False
+
+    def allows(self, verb: str, group: str, resource: str) -> bool:
+        """`resource` is `pods` or, with its subresource, `pods/log`."""
+        return self.group in ("*", group) and bool(self.resources & {"*", resource}) and bool(self.verbs & {"*", verb})
+
+
+def _rule(group: str, resources: str, verbs: frozenset[str]) -> Rule:
+    return Rule(group, frozenset(resources.split()), verbs)
+
+
+_WORKLOADS = "daemonsets deployments deployments/scale replicasets replicasets/scale"
+_VIEW = (
+    _rule(
+        "apps",
+        f"controllerrevisions {_WORKLOADS} statefulsets statefulsets/scale "
+        "daemonsets/status deployments/status replicasets/status statefulsets/status",
+        READ,
+    ),
+    _rule("autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status", READ),
+    _rule("batch", "cronjobs cronjobs/status jobs jobs/status", READ),
+    _rule("discovery.k8s.io", "endpointslices", READ),
+    _rule(
+        "extensions",
+        f"{_WORKLOADS} replicationcontrollers/scale ingresses networkpolicies "
+        "daemonsets/status deployments/status ingresses/status replicasets/status",
+        READ,
+    ),
+    _rule("networking.k8s.io", "ingresses ingresses/status networkpolicies", READ),
+    _rule("policy", "poddisruptionbudgets poddisruptionbudgets/status", READ),
+    _rule(
+        "",
+        "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers "
+        "replicationcontrollers/scale serviceaccounts services services/status",
+        READ,
+    ),
+    _rule(
+        "",
+        "bindings events limitranges namespaces namespaces/status pods/log pods/status replicationcontrollers/status "
+        "resourcequotas resourcequotas/status",
+        READ,
+    ),
+)
+_EDIT = (
+    *_VIEW,
+    _rule("apps", f"{_WORKLOADS} deployments/rollback statefulsets statefulsets/scale", WRITE),
+    _rule("autoscaling", "horizontalpodautoscalers", WRITE),
+    _rule("batch", "cronjobs jobs", WRITE),
+    _rule("extensions", f"{_WORKLOADS} deployments/rollback ingresses networkpolicies replicationcontrollers/scale", WRITE),
+    _rule("networking.k8s.io", "ingresses networkpolicies", WRITE),
+    _rule("policy", "poddisruptionbudgets", WRITE),
+    _rule("", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy", READ),
+    _rule("", "pods pods/attach pods/exec pods/portforward pods/proxy", WRITE),
+    _rule(
+        "",
+        "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets serviceaccounts "
+        "services services/proxy",
+        WRITE,
+    ),
+    _rule("", "serviceaccounts", frozenset({"impersonate"})),
+)
+_ADMIN = (
+    *_EDIT,
+    _rule("authorization.k8s.io", "localsubjectaccessreviews", frozenset({"create"})),
+    _rule("rbac.authorization.k8s.io", "rolebindings roles", READ | WRITE),
+)
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "AmazonEKSClusterAdminPolicy": (Rule("*", ANY, ANY, non_resource_urls=True),),
+    "AmazonEKSAdminPolicy": _ADMIN,
+    "AmazonEKSEditPolicy": _EDIT,
+    "AmazonEKSViewPolicy": _VIEW,
+    "AmazonEKSAdminViewPolicy": (Rule("*", ANY, READ),),
+    "AmazonEKSSecretReaderPolicy": (_rule("", "secrets", READ),),
+}
+"""By name. The policies that EKS's own services have are missing: those services run nothing here."""
+
+
+def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
+    """The name of the first associated policy that allows what a SubjectAccessReview's spec asks; None if none does."""
+    for association in associations:
+        name = association["policyArn"].rsplit("/", 1)[-1]
+        if _covers(association["accessScope"], review) and any(_allows(rule, review) for rule in RULES.get(name, ())):
+            return str(name)
+    return None
+
+
+def _covers(scope: Mapping[str, Any], review: Mapping[str, Any]) -> bool:
+    """Scopes may have wildcards: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html"""
+    if scope["type"] == "cluster":
+        return True
+    namespace = review.get("resourceAttributes", {}).get("namespace", "")
+    return bool(namespace) and any(fnmatch.fnmatchcase(namespace, pattern) for pattern in scope["namespaces"])
+
+
+def _allows(rule: Rule, review: Mapping[str, Any]) -> bool:
+    if "nonResourceAttributes" in review:
+        return rule.non_resource_urls
+    asked = review.get("resourceAttributes", {})
+    resource = "/".join(part for part in (asked.get("resource", ""), asked.get("subresource", "")) if part)
+    return rule.allows(asked.get("verb", ""), asked.get("group", ""), resource)

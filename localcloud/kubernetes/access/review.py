@@ -1,0 +1,132 @@
+"""The API server's two webhooks: who is it (TokenReview), may they (SubjectAccessReview, for EKS's access policies).
+
+EKS judges access policies in an authorizer of its own, beside RBAC: docs/adr/0010-access-policies-by-webhook.md
+"""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree import ElementTree
+
+from moto.core.request import Request
+
+from localcloud.aws import control, gateway, listening, transport
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.eks.state import Cluster, Eks
+from localcloud.aws.patching import state_of
+from localcloud.kubernetes.access import entries, policies
+from localcloud.kubernetes.access.entries import Identity
+from localcloud.kubernetes.access.token import CLUSTER_HEADER, IdentityRequest, InvalidToken, parse
+
+log = logging.getLogger(__name__)
+
+PATH = "kubernetes/{region}/{cluster}"
+CANONICAL_ARN = "canonicalArn"
+"""Among a user's `extra`: the IAM user or role, by which the second webhook finds the entry again."""
+
+
+@control.action("POST", f"{PATH}/token-review")
+def review_token(body: Any, region: str, cluster: str) -> Any:
+    answer = {"apiVersion": body["apiVersion"], "kind": "TokenReview"}
+    try:
+        user = authenticate(_cluster(region, cluster), body["spec"]["token"], datetime.now(UTC))
+    except InvalidToken as error:
+        log.info("%s: refused: %s", cluster, error)
+        return answer | {"status": {"authenticated": False, "error": str(error)}}
+    return answer | {"status": {"authenticated": True, "user": user}}
+
+
+@control.action("POST", f"{PATH}/access-review")
+def review_access(body: Any, region: str, cluster: str) -> Any:
+    policy = authorize(_cluster(region, cluster), body["spec"])
+    status = {"allowed": policy is not None, "reason": f"EKS access policy {policy}" if policy else ""}
+    return {"apiVersion": body["apiVersion"], "kind": "SubjectAccessReview", "status": status}
+
+
+def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
+    """The Kubernetes user whom a token stands for. Raises InvalidToken."""
+    request = parse(token)
+    if not listening.is_ours(request.host):
+        raise InvalidToken(f"the token is for STS at {request.host}, which is not this local cloud's endpoint")
+    request.check_time(now)
+    _check_keys(cluster, request)
+    who = _ask_sts(request, cluster.name)
+    name, groups = _user(cluster, who)
+    role_or_user_id = who.user_id.split(":")[0]
+    return {
+        "username": name,
+        "uid": f"aws-iam-authenticator:{who.principal.account}:{role_or_user_id}",
+        "groups": groups,
+        "extra": {
+            "accessKeyId": [who.access_key],
+            "arn": [who.arn],
+            CANONICAL_ARN: [who.principal.arn],
+            "principalId": [role_or_user_id],
+            "sessionName": [who.session or ""],
+        },
+    }
+
+
+def authorize(cluster: Cluster, spec: dict[str, Any]) -> str | None:
+    """The access policy that allows what a SubjectAccessReview's spec asks; None: no opinion."""
+    for arn in spec.get("extra", {}).get(CANONICAL_ARN, []):
+        who = entries.principal(arn)
+        entry = entries.find(cluster.access_entries.values(), who) if who is not None else None
+        if entry is not None and (allowing := policies.allowing(entry.policies.values(), spec)):
+            return allowing
+    return None
+
+
+def _cluster(region: str, name: str) -> Cluster:
+    cluster = state_of(backend_of("eks", ACCOUNT, region), Eks).clusters.get(name)
+    if cluster is None:
+        raise ValueError(f"there is no cluster {name} in {region}")
+    return cluster
+
+
+def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
+    """STS would check the signature; the local one checks none, so it is done here, with the keys that IAM knows."""
+    key = backend_of("iam", ACCOUNT, request.region).access_keys.get(request.access_key)
+    session = backend_of("sts", ACCOUNT, request.region).get_assumed_role_from_access_key(request.access_key)
+    if key is None or (session is not None and session.session_token != request.session_token):
+        raise InvalidToken("the security token included in the request is invalid")
+    request.check_signature(key.secret_access_key, cluster.name)
+
+
+def _ask_sts(request: IdentityRequest, cluster: str) -> Identity:
+    sent = Request.from_primitives("GET", request.url, {"host": request.host, CLUSTER_HEADER: cluster})
+    status, _, body = gateway.handle("sts", sent, lambda: transport.forward_by_path("sts", sent))
+    found = {element.tag.rsplit("}", 1)[-1]: element.text or "" for element in ElementTree.fromstring(body).iter()}
+    if status != 200:
+        raise InvalidToken(f"STS answers {status}: {found.get('Message', '')}")
+    who = entries.identity(found["Arn"], found["UserId"], request.access_key)
+    if who is None:
+        raise InvalidToken(f"{found['Arn']} is no IAM user or role")
+    return who
+
+
+def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
+    """User name and groups."""
+    if cluster.authentication_mode == "CONFIG_MAP":
+        # EKS keeps the creator as an admin that no list shows; whom the ConfigMap aws-auth names is not looked up here
+        if who.principal == entries.principal(cluster.creator or ""):
+            return "kubernetes-admin", ["system:masters"]
+        raise InvalidToken(f"{who.principal.arn} did not create the cluster, whose authentication mode is CONFIG_MAP")
+    entry = entries.find(cluster.access_entries.values(), who.principal)
+    if entry is None:
+        raise InvalidToken(f"{who.principal.arn} has no access entry in cluster {cluster.name}")
+    record = entry.record
+    name = entries.username(record["username"], who, lambda instance: _private_dns_name(cluster, instance))
+    if name is None:
+        raise InvalidToken(f"{who.arn} is no session of an instance, which an entry of type {record['type']} is for")
+    return name, list(record["kubernetesGroups"])
+
+
+def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
+    """Instances call their role's session by their own id."""
+    for reservation in backend_of("ec2", cluster.account, cluster.region).reservations.values():
+        for instance in reservation.instances:
+            if instance.id == instance_id:
+                return str(instance.private_dns_name)
+    return None

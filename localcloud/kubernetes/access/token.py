@@ -1,0 +1,157 @@
+"""Tokens of `aws eks get-token`: a presigned request to STS, which the cluster's side sends to learn who made it.
+
+The form, and what is refused: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, quote, urlsplit
+
+PREFIX = "k8s-aws-v1."
+CLUSTER_HEADER = "x-k8s-aws-id"
+LIFETIME = timedelta(minutes=15)
+"""From the moment of signing, whatever X-Amz-Expires says (the CLI writes 60 seconds)."""
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far ahead the signer's clock may be."""
+_LONGEST = 1024 * 16
+_PARAMETERS = {
+    "action",
+    "version",
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-expires",
+    "x-amz-security-token",
+    "x-amz-signature",
+    "x-amz-signedheaders",
+    "x-amz-user-agent",
+}
+_CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<scope>(?P<day>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request)")
+_EMPTY_BODY = hashlib.sha256(b"").hexdigest()
+
+
+class InvalidToken(Exception):
+    """Not a token that this cluster takes; the text says why."""
+
+
+@dataclass(frozen=True)
+class IdentityRequest:
+    """The request inside a token."""
+
+    url: str
+    host: str
+    """As signed: host and, unless it is the scheme's own, port."""
+    access_key: str
+    region: str
+    signed: datetime
+    parameters: Mapping[str, str]
+    """By lower-case name."""
+    _scope: str
+    _query: tuple[tuple[str, str], ...]
+
+    @property
+    def session_token(self) -> str | None:
+        return self.parameters.get("x-amz-security-token")
+
+    def check_time(self, now: datetime) -> None:
+        if now > self.signed + LIFETIME:
+            raise InvalidToken(f"the token is expired: it was signed at {self.signed:%Y-%m-%dT%H:%M:%SZ} and lives 15 minutes")
+        if now < self.signed - CLOCK_SKEW:
+            raise InvalidToken(f"the token is signed in the future, at {self.signed:%Y-%m-%dT%H:%M:%SZ}")
+
+    def check_signature(self, secret_key: str, cluster: str) -> None:
+        """Also what ties the token to one cluster: its name is signed, but not part of the token."""
+        wanted = self._signature(secret_key, cluster)
+        if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
+            raise InvalidToken(
+                f"the signature does not match: the token is for another cluster than {cluster}, or it was changed, "
+                "or it was signed with another secret key"
+            )
+
+    def _signature(self, secret_key: str, cluster: str) -> str:
+        """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html"""
+        values = {"host": self.host, CLUSTER_HEADER: cluster}
+        names = self.parameters["x-amz-signedheaders"].lower().split(";")
+        headers = "".join(f"{name}:{values[name]}\n" for name in names)
+        pairs = sorted((_encoded(name), _encoded(value)) for name, value in self._query if name.lower() != "x-amz-signature")
+        query = "&".join(f"{name}={value}" for name, value in pairs)
+        request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
+        moment = self.parameters["x-amz-date"]
+        text = "\n".join(("AWS4-HMAC-SHA256", moment, self._scope, hashlib.sha256(request.encode()).hexdigest()))
+        key = b"AWS4" + secret_key.encode()
+        for part in self._scope.split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+def parse(token: str) -> IdentityRequest:
+    """The request that a token holds, if it is of the one form that EKS takes."""
+    if not token.startswith(PREFIX) or len(token) > _LONGEST:
+        raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
+    parts = urlsplit(_decoded(token.removeprefix(PREFIX)))
+    query = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    parameters = {name.lower(): value for name, value in query}
+    if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.fragment or parts.username:
+        raise InvalidToken("the token holds no address of STS")
+    if len(parameters) != len(query):
+        raise InvalidToken("the token's request has a parameter twice")
+    if unknown := sorted(set(parameters) - _PARAMETERS):
+        raise InvalidToken(f"the token's request has the parameter {unknown[0]}, which is not allowed")
+    if missing := sorted(_PARAMETERS - set(parameters) - {"version", "x-amz-security-token", "x-amz-user-agent"}):
+        raise InvalidToken(f"the token's request lacks {missing[0]}")
+    _check_form(parameters)
+    credential = _CREDENTIAL.fullmatch(parameters["x-amz-credential"])
+    if credential is None or credential["service"] != "sts":
+        raise InvalidToken("the token is not signed for STS")
+    return IdentityRequest(
+        url=parts.geturl(),
+        host=_host(parts.scheme, parts.netloc),
+        access_key=credential["key"],
+        region=credential["region"],
+        signed=_moment(parameters["x-amz-date"]),
+        parameters=parameters,
+        _scope=credential["scope"],
+        _query=query,
+    )
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, UnicodeError):
+        raise InvalidToken("the token is not base64") from None
+
+
+def _check_form(parameters: Mapping[str, str]) -> None:
+    if parameters["action"] != "GetCallerIdentity":
+        raise InvalidToken(f"the token's request is {parameters['action']}, not GetCallerIdentity")
+    if parameters["x-amz-algorithm"] != "AWS4-HMAC-SHA256":
+        raise InvalidToken(f"the token is signed by {parameters['x-amz-algorithm']}, not AWS4-HMAC-SHA256")
+    names = set(parameters["x-amz-signedheaders"].lower().split(";"))
+    if names != {"host", CLUSTER_HEADER}:
+        raise InvalidToken(f"the token signs the headers {', '.join(sorted(names))}, not host and {CLUSTER_HEADER}")
+    expires = parameters["x-amz-expires"]
+    if not expires.isdigit() or int(expires) > LIFETIME.total_seconds():
+        raise InvalidToken(f"the token wants to live {expires} seconds; 900 are the most")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise InvalidToken(f"the token's date {text!r} is none") from None
+
+
+def _host(scheme: str, netloc: str) -> str:
+    """As a client signs it."""
+    return netloc.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
+
+
+def _encoded(text: str) -> str:
+    return quote(text, safe="-_.~")

@@ -1,0 +1,182 @@
+"""The webhooks that a cluster's API server asks: who made a token, and what EKS's access policies let them do."""
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from localcloud.aws import gateway, listening
+from localcloud.aws.account import ACCOUNT, USER_ARN
+from localcloud.kubernetes.access import review
+from localcloud.kubernetes.access.token import InvalidToken
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.eks_world import World, trust
+
+POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
+ENDPOINT = f"https://sts.{REGION}.amazonaws.com"
+"""Where botocore reaches the account of this process."""
+
+
+@pytest.fixture
+def world(aws: Client) -> Iterator[World]:
+    world = World(aws)
+    world.cluster(accessConfig={"authenticationMode": "API"})
+    listening.add(f"sts.{REGION}.amazonaws.com", 80)
+    yield world
+    listening.remove(f"sts.{REGION}.amazonaws.com", 80)
+
+
+def token(sts: Any, cluster: str = "demo") -> str:
+    """As the CLI makes it: https://github.com/aws/aws-cli/blob/develop/awscli/customizations/eks/get_token.py"""
+
+    def add_header(request: Any, **_: Any) -> None:
+        request.headers["x-k8s-aws-id"] = cluster
+
+    sts.meta.events.register("before-sign.sts.GetCallerIdentity", add_header)
+    url = sts.generate_presigned_url("get_caller_identity", ExpiresIn=60, HttpMethod="GET")
+    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+def authenticate(text: str, cluster: str = "demo", later: timedelta = timedelta()) -> dict[str, Any]:
+    with gateway.LOCK:
+        return review.authenticate(review._cluster(REGION, cluster), text, datetime.now(UTC) + later)
+
+
+def session_of(world: World, arn: str, name: str = "ada@example.org") -> Any:
+    keys = world.client("sts").assume_role(RoleArn=arn, RoleSessionName=name)["Credentials"]
+    return world.client(
+        "sts",
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["SessionToken"],
+    )
+
+
+def assumable_role(world: World, name: str = "viewers", path: str = "/") -> str:
+    anybody = trust("ec2.amazonaws.com").replace('{"Service": "ec2.amazonaws.com"}', f'{{"AWS": "{ACCOUNT}"}}')
+    made = world.client("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=anybody)
+    return str(made["Role"]["Arn"])
+
+
+def test_who_created_the_cluster_is_its_admin(world: World) -> None:
+    user = authenticate(token(world.client("sts")))
+    assert (user["username"], user["groups"]) == (USER_ARN, [])
+    allowed = review.authorize(review._cluster(REGION, "demo"), {"extra": user["extra"], **ask("delete", "nodes")})
+    assert allowed == "AmazonEKSClusterAdminPolicy"
+
+
+def ask(verb: str, resource: str) -> dict[str, Any]:
+    return {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": "jobs"}}
+
+
+def test_a_roles_session_has_the_user_name_groups_and_policies_of_the_roles_entry(world: World) -> None:
+    arn = assumable_role(world, path="/teams/mpi/")
+    world.eks.create_access_entry(clusterName="demo", principalArn=arn, kubernetesGroups=["viewers"])
+    world.eks.associate_access_policy(
+        clusterName="demo", principalArn=arn, policyArn=f"{POLICIES}AmazonEKSViewPolicy", accessScope={"type": "cluster"}
+    )
+    user = authenticate(token(session_of(world, arn)))
+    assert user["username"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/viewers/ada-example.org"
+    assert user["groups"] == ["viewers"]
+    cluster = review._cluster(REGION, "demo")
+    assert review.authorize(cluster, {"extra": user["extra"], **ask("list", "pods")}) == "AmazonEKSViewPolicy"
+    assert review.authorize(cluster, {"extra": user["extra"], **ask("list", "secrets")}) is None
+
+
+def test_without_an_entry_a_valid_identity_is_a_stranger(world: World) -> None:
+    arn = assumable_role(world)
+    with pytest.raises(InvalidToken, match=f"{arn} has no access entry in cluster demo"):
+        authenticate(token(session_of(world, arn)))
+
+
+def test_removing_the_entry_ends_access(world: World) -> None:
+    arn = assumable_role(world)
+    world.eks.create_access_entry(clusterName="demo", principalArn=arn)
+    text = token(session_of(world, arn))
+    extra = authenticate(text)["extra"]
+    world.eks.delete_access_entry(clusterName="demo", principalArn=arn)
+    with pytest.raises(InvalidToken, match="has no access entry"):
+        authenticate(text)
+    assert review.authorize(review._cluster(REGION, "demo"), {"extra": extra, **ask("list", "pods")}) is None
+
+
+def test_a_token_for_another_cluster_is_refused(world: World) -> None:
+    world.cluster("other", accessConfig={"authenticationMode": "API"})
+    with pytest.raises(InvalidToken, match="the token is for another cluster than other"):
+        authenticate(token(world.client("sts"), "demo"), "other")
+
+
+def test_an_expired_token_is_refused(world: World) -> None:
+    text = token(world.client("sts"))
+    authenticate(text, later=timedelta(minutes=14))
+    with pytest.raises(InvalidToken, match="the token is expired"):
+        authenticate(text, later=timedelta(minutes=16))
+
+
+def test_a_token_signed_with_a_wrong_secret_key_is_refused(world: World) -> None:
+    with pytest.raises(InvalidToken, match="the signature does not match"):
+        authenticate(token(world.client("sts", aws_secret_access_key="guessed")))
+
+
+def test_a_token_of_an_unknown_key_is_refused(world: World) -> None:
+    with pytest.raises(InvalidToken, match="the security token included in the request is invalid"):
+        authenticate(token(world.client("sts", aws_access_key_id="AKIAUNKNOWNUNKNOWN00")))
+
+
+def test_a_token_of_a_session_without_its_session_token_is_refused(world: World) -> None:
+    keys = world.client("sts").assume_role(RoleArn=assumable_role(world), RoleSessionName="ada")["Credentials"]
+    half = world.client("sts", aws_access_key_id=keys["AccessKeyId"], aws_secret_access_key=keys["SecretAccessKey"])
+    with pytest.raises(InvalidToken, match="the security token included in the request is invalid"):
+        authenticate(token(half))
+
+
+def test_a_deactivated_key_is_refused_by_sts(world: World) -> None:
+    iam = world.client("iam")
+    iam.create_user(UserName="ada")
+    made = iam.create_access_key(UserName="ada")["AccessKey"]
+    arn = iam.get_user(UserName="ada")["User"]["Arn"]
+    world.eks.create_access_entry(clusterName="demo", principalArn=arn)
+    sts = world.client("sts", aws_access_key_id=made["AccessKeyId"], aws_secret_access_key=made["SecretAccessKey"])
+    text = token(sts)
+    assert authenticate(text)["username"] == arn
+    iam.update_access_key(UserName="ada", AccessKeyId=made["AccessKeyId"], Status="Inactive")
+    with pytest.raises(InvalidToken, match="STS answers 403"):
+        authenticate(text)
+
+
+def test_a_token_for_another_endpoint_is_refused(world: World) -> None:
+    listening.remove(f"sts.{REGION}.amazonaws.com", 80)
+    with pytest.raises(InvalidToken, match="is not this local cloud's endpoint"):
+        authenticate(token(world.client("sts")))
+
+
+def test_a_node_is_its_instance(world: World) -> None:
+    image = world.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    launched = world.ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large", SubnetId=world.subnets[0])
+    instance = launched["Instances"][0]
+    arn = assumable_role(world, "nodes")
+    world.eks.create_access_entry(clusterName="demo", principalArn=arn, type="EC2_LINUX")
+    user = authenticate(token(session_of(world, arn, instance["InstanceId"])))
+    assert (user["username"], user["groups"]) == (f"system:node:{instance['PrivateDnsName']}", ["system:nodes"])
+    with pytest.raises(InvalidToken, match="is no session of an instance"):
+        authenticate(token(session_of(world, arn, "somebody")))
+
+
+def test_with_the_config_map_only_the_creator_is_known(world: World) -> None:
+    world.cluster("old", accessConfig={"authenticationMode": "CONFIG_MAP"})
+    assert authenticate(token(world.client("sts"), "old"), "old")["groups"] == ["system:masters"]
+    with pytest.raises(InvalidToken, match="did not create the cluster"):
+        authenticate(token(session_of(world, assumable_role(world)), "old"), "old")
+
+
+def test_what_the_webhook_answers_has_kubernetes_form(world: World) -> None:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}}
+    refused = review.review_token(body, REGION, "demo")
+    assert refused["status"] == {"authenticated": False, "error": "the token does not begin with k8s-aws-v1."}
+    body["spec"] = {"token": token(world.client("sts"))}
+    taken = review.review_token(body, REGION, "demo")
+    assert (taken["kind"], taken["status"]["authenticated"]) == ("TokenReview", True)
+    asked = {"apiVersion": "authorization.k8s.io/v1", "spec": {"extra": taken["status"]["user"]["extra"], **ask("get", "pods")}}
+    assert review.review_access(asked, REGION, "demo")["status"]["allowed"] is True
