@@ -48,6 +48,28 @@ HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
 
+NAMESPACE_LIMIT: Final = 20
+"""A namespace's name is part of its job role's, of which IAM takes 64 characters."""
+
+JOBS_LABEL: Final = "gpumpi.io/jobs"
+"""On namespaces for jobs, with the value `true`: what the queue looks after, and nothing else."""
+
+QUEUE_NAME: Final = "default"
+"""Of the queue in each namespace for jobs. Kueue takes a job that names no queue into the one that is called so."""
+
+PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
+"""Priority classes for jobs. Above -10: the autoscaler makes no nodes for what is expendable."""
+
+PLATFORM_NAMESPACE: Final = "gpumpi-system"
+MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
+QUEUE_NAMESPACE: Final = "kueue-system"
+KUBE_SYSTEM: Final = "kube-system"
+"""Where privileged agents of nodes run."""
+
+JOB_LABEL: Final = "gpumpi.io/job"
+LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
+ROLE_LABEL: Final = "gpumpi.io/role"
+
 ANYWHERE: Final = "0.0.0.0/0"
 
 USER_ID: Final = 1000
@@ -136,6 +158,13 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
     if efa:
         labels[EFA_LABEL] = "true"
     return labels
+
+
+def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
+    """Labels of everything that belongs to a job; without launcher and role those that select it."""
+    more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
+    managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
+    return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
 
 
 def autoscaler_tags(

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.naming import JOB_NAMESPACE, SYSTEM_POOL
+from infra.naming import JOB_NAMESPACE, POOL_LABEL, SYSTEM_POOL
 
 CONFIG_MAP: Final = "gpumpi-cluster"
 CONFIG_MAP_NAMESPACE: Final = "gpumpi-system"
@@ -57,6 +57,11 @@ class PoolDescription(_Described):
     """Most nodes that the pool can ever have."""
     transport: Transport = "tcp"
     """What MPI shall use between nodes, and what the smoke job demands to see."""
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels by which pods select the pool: its own one, where it has it."""
+        return {POOL_LABEL: self.labels[POOL_LABEL]} if POOL_LABEL in self.labels else self.labels
 
 
 class VolumeDescription(_Described):

@@ -1,0 +1,45 @@
+"""The launcher's command line: a program of ranks becomes one that starts them."""
+
+from collections.abc import Sequence
+
+from infra.jobs import hostfile
+from infra.jobs.model import Job
+
+
+def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
+    """`mpirun -np 16 ... program`; a command that starts ranks itself is left as it is."""
+    if job.starts_ranks_itself:
+        return list(job.command)
+    names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
+    head = ["mpirun", "-np", str(ranks(job, slots))]
+    if job.mpi_implementation == "OpenMPI":
+        return [*head, *_open_mpi(job, slots, names, forwarded), *job.command]
+    return [*head, *_hydra(job, slots, names, forwarded), *job.command]
+
+
+def ranks(job: Job, slots: int) -> int:
+    """Ranks in all: what is said, else every slot that the job may use."""
+    hosts = job.workers if job.hosts is None else len(job.hosts)
+    return job.ranks or hosts * (job.per_node or slots)
+
+
+def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
+    options: list[str] = []
+    if job.per_node is not None:
+        options += ["--map-by", f"ppr:{job.per_node}:node"]
+    if job.per_socket is not None:
+        options += ["-npersocket", str(job.per_socket)]
+    if hosts:
+        options += ["--host", ",".join(f"{host}:{slots}" for host in hosts)]
+    return [*options, *(part for name in forwarded for part in ("-x", name))]
+
+
+def _hydra(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:
+    options: list[str] = []
+    if job.mpi_implementation == "Intel" or job.per_node is not None:
+        options += ["-ppn", str(job.per_node or slots)]
+    if hosts:
+        options += ["-hosts", ",".join(hosts if job.mpi_implementation == "Intel" else (f"{host}:{slots}" for host in hosts))]
+    if forwarded:
+        options += ["-genvlist", ",".join(forwarded)]
+    return options

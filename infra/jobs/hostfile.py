@@ -1,0 +1,31 @@
+"""Which hosts ranks may run on, and how many each takes, in the form of each MPI."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from infra.jobs.model import MpiImplementation
+
+DIRECTORY: Final = "/etc/mpi"
+PATH: Final = f"{DIRECTORY}/hostfile"
+"""Where a launcher finds it, as mpi-operator mounts it."""
+
+
+def worker_name(job: str, number: int) -> str:
+    return f"{job}-worker-{number}"
+
+
+def host(job: str, namespace: str, number: int) -> str:
+    """A worker's name in DNS, without the cluster's domain, as mpi-operator writes it."""
+    return f"{worker_name(job, number)}.{job}.{namespace}.svc"
+
+
+def line(host: str, slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
+    """
+    >>> line("a", 8), line("a", 8, "Intel")
+    ('a slots=8', 'a:8')
+    """
+    return f"{host} slots={slots}" if implementation == "OpenMPI" else f"{host}:{slots}"
+
+
+def hostfile(hosts: Sequence[str], slots: int, implementation: MpiImplementation = "OpenMPI") -> str:
+    return "".join(f"{line(host, slots, implementation)}\n" for host in hosts)

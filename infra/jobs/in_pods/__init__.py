@@ -1,0 +1,15 @@
+"""Programs that run inside a job's pods, as text: they see nothing of this package, only what their image has."""
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def text(name: str) -> str:
+    """The source of one of them."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def shell(name: str, *arguments: str) -> list[str]:
+    """A container's command that runs a shell script with arguments."""
+    return ["/bin/sh", "-c", text(name), name.removesuffix(".sh"), *arguments]

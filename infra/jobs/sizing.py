@@ -1,0 +1,68 @@
+"""What one worker of a job takes of a node: its share of what the node has."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from infra.jobs.cluster import PoolDescription
+from infra.jobs.model import Job
+from infra.jobs.quantities import bytes_of, mib, millis_of
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE
+
+MEBIBYTE = 1024**2
+
+
+@dataclass(frozen=True)
+class WorkerSize:
+    """One worker, before CPU requests are scaled."""
+
+    gpus: int
+    slots: int
+    efa: int
+    hugepages_mib: int
+    memory_mib: int
+    cpu_millis: int
+    shared_memory_mib: int
+
+    def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
+        """As a container says it. Only the request for CPU is scaled: a node that stands for a larger one lends what it has."""
+        exact = {"memory": mib(self.memory_mib)}
+        for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa)):
+            if amount:
+                exact[name] = str(amount)
+        if self.hugepages_mib:
+            exact[HUGEPAGES_RESOURCE] = mib(self.hugepages_mib)
+        request = max(1, int(self.cpu_millis * cpu_factor))
+        return {"requests": {"cpu": f"{request}m", **exact}, "limits": {"cpu": f"{self.cpu_millis}m", **exact}}
+
+
+def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
+    """What the job says, else the share of a node that goes with its GPUs (without GPUs: with its slots)."""
+    gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
+    slots = job.slots or gpus or pool.slots
+    share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
+    asked = job.resources
+    memory = bytes_of(asked.memory) // MEBIBYTE if asked.memory else int(pool.memory_mib * share)
+    return WorkerSize(
+        gpus=gpus,
+        slots=slots,
+        efa=int(pool.efa * share) if asked.efa is None else asked.efa,
+        # whole 2 MiB pages
+        hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if asked.hugepages_mib is None else asked.hugepages_mib,
+        memory_mib=memory,
+        cpu_millis=millis_of(asked.cpu) if asked.cpu else int(pool.cpu_millis * share),
+        shared_memory_mib=memory // 2 if asked.shared_memory_mib is None else asked.shared_memory_mib,
+    )
+
+
+def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_factor: float) -> int:
+    """How many of them one node takes."""
+    if job.one_per_node:
+        return 1
+    wanted = (
+        (pool.gpus, size.gpus),
+        (pool.efa, size.efa),
+        (pool.hugepages_mib, size.hugepages_mib),
+        (pool.memory_mib, size.memory_mib),
+        (pool.cpu_millis, int(size.cpu_millis * cpu_factor)),
+    )
+    return min((there // each for there, each in wanted if each), default=1)
