@@ -69,6 +69,16 @@ class _Transition:
     final: Any
     then: Callable[[], None] | None
     gate: Callable[[], bool] | None
+    has_waited: bool = False
+    """Its time had come, its gate was closed."""
+
+    def is_due(self, moment: float) -> bool:
+        if self.due > moment:
+            return False
+        if self.gate is None or self.gate():
+            return True
+        self.has_waited = True
+        return False
 
     def run(self) -> None:
         _set(self.target, self.attribute, self.final)
@@ -131,18 +141,14 @@ def settle() -> None:
     global _settling_at
     with _lock:
         moment = now()
-        while due := [transition for transition in _pending if transition.due <= moment and _is_open(transition)]:
+        while due := [transition for transition in _pending if transition.is_due(moment)]:
             first = min(due, key=lambda transition: transition.due)
             _pending.remove(first)
-            _settling_at = first.due if first.gate is None else moment
+            _settling_at = moment if first.has_waited else first.due
             try:
                 first.run()
             finally:
                 _settling_at = None
-
-
-def _is_open(transition: _Transition) -> bool:
-    return transition.gate is None or transition.gate()
 
 
 def cancel(target: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 log = logging.getLogger(__name__)
 
 Kind = Literal["cluster", "node-group", "auto-scaling-group", "instance", "image"]
-Action = Literal["created", "changed", "gone"]
+Action = Literal["created", "changed", "updating", "gone"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Event:
     region: str
     account: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    """As the service's Describe call shows it (node group: its describe_nodegroup answer); empty when gone."""
+    """As the service's Describe call shows it (a node group's, for example; of `updating` the update); empty when gone."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Who calls: access keys are known or refused, as AWS does; signatures are not checked."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -69,9 +70,19 @@ def context_of(call: Call) -> dict[str, str]:
         "aws:principalaccount": account,
         "aws:principaltype": "AssumedRole",
     }
-    if session_of(call) is None:
-        context |= {"aws:username": arn.rsplit("/", 1)[-1], "aws:principaltype": "User"}
-    return context
+    session = session_of(call)
+    if session is None:
+        return context | {"aws:username": arn.rsplit("/", 1)[-1], "aws:principaltype": "User"}
+    return context | {f"aws:principaltag/{key.lower()}": value for key, value in tags_of(session).items()}
+
+
+def tags_of(session: Any) -> dict[str, str]:
+    """Session tags: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html"""
+    return dict(getattr(session, "local_cloud_tags", {}))
+
+
+def tag(session: Any, tags: Mapping[str, str]) -> None:
+    session.local_cloud_tags = dict(tags)
 
 
 def _unknown_key(call: Call) -> AwsError:

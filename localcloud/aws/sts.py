@@ -1,5 +1,6 @@
 """Security Token Service: only roles that exist, and that trust the caller, can be assumed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from moto.iam.exceptions import NotFoundException
@@ -27,14 +28,31 @@ def _assume_role(call: Call) -> dict[str, Any]:
         role = backend_of("iam", arn.split(":")[4], call.region).get_role_by_arn(arn)
     except (IndexError, KeyError, NotFoundException):
         raise refused from None
-    trust = policy_documents.parse(role.assume_role_policy_document)
-    who = policy_documents.Request(("AWS", identity.principal_arn(call)), "sts:AssumeRole")
-    if policy_documents.decide(trust, who) != "Allow":
+    tags = {tag["Key"]: tag["Value"] for tag in call.params.get("Tags", [])}
+    if not trusts(role, ("AWS", identity.principal_arn(call)), tags):
         raise refused
     seconds = call.params.get("DurationSeconds", 3600)
     if not 900 <= seconds <= role.max_session_duration:
         raise AwsError("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
-    return call.moto()
+    answer = call.moto()
+    session = backend_of("sts", arn.split(":")[4], call.region).get_assumed_role_from_access_key(
+        answer["Credentials"]["AccessKeyId"]
+    )
+    identity.tag(session, tags)
+    return answer
+
+
+def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], context: Mapping[str, str] | None = None) -> bool:
+    """Whether the role's trust policy lets the principal have a session with these tags.
+
+    Tags need an action of their own: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
+    """
+    trust = policy_documents.parse(role.assume_role_policy_document)
+    known = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
+    needed = ("sts:AssumeRole", "sts:TagSession") if tags else ("sts:AssumeRole",)
+    return all(
+        policy_documents.decide(trust, policy_documents.Request(principal, action, context=known)) == "Allow" for action in needed
+    )
 
 
 @operation("sts", "GetSessionToken")

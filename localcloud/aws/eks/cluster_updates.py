@@ -10,7 +10,7 @@ from typing import Any
 from localcloud.aws.call import Call
 from localcloud.aws.eks import access_entries, cluster_settings, network, updates, versions
 from localcloud.aws.eks.errors import invalid_parameter, invalid_request
-from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluster, refuse_while_updating
+from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluster, publish_update, refuse_while_updating
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
@@ -90,13 +90,17 @@ def _start(cluster: Cluster, update_type: str, params: Record, duration: str, ap
     if cluster.status != "ACTIVE":
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
 
-    def done(_: Record) -> None:
-        apply()
+    def done(update: Record) -> None:
         cluster.record["status"] = "ACTIVE"
+        if problem := cluster.progress().problem:
+            updates.fail(update, "Unknown", problem, [cluster.name])
+        else:
+            apply()
         publish_cluster(cluster, "changed")
 
-    update = updates.start(cluster.updates, update_type, params, duration, done)
+    update = updates.start(cluster.updates, update_type, params, duration, done, gate=lambda: cluster.progress().done)
     cluster.record["status"] = "UPDATING"
+    publish_update(cluster, update)
     return update
 
 

@@ -41,6 +41,17 @@ def set_endpoint(account: str, region: str, name: str, url: str, certificate_aut
         publish_cluster(cluster, "changed")
 
 
+def set_problems(account: str, region: str, name: str, messages: list[str]) -> None:
+    """Let a cluster show what is wrong with it: for whoever realizes it."""
+    cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
+    cluster.record["health"]["issues"] = [_issue(cluster, message) for message in messages]
+
+
+def _issue(cluster: Cluster, message: str) -> Record:
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_ClusterIssue.html"""
+    return {"code": "InternalFailure", "message": message, "resourceIds": [cluster.name]}
+
+
 @operation("eks", "CreateCluster")
 def create_cluster(call: Call) -> Record:
     name, token = call.params["name"], call.params.get("clientRequestToken", "")
@@ -68,7 +79,15 @@ def create_cluster(call: Call) -> Record:
         ),
     )
     clusters(call)[name] = cluster
-    durations.schedule(record, "status", "CREATING", "ACTIVE", "eks-cluster", then=lambda: _now_active(cluster))
+    durations.schedule(
+        record,
+        "status",
+        "CREATING",
+        "ACTIVE",
+        "eks-cluster",
+        then=lambda: _now_active(cluster),
+        gate=lambda: cluster.progress().done,
+    )
     publish_cluster(cluster, "created")
     return {"cluster": record}
 
@@ -142,6 +161,11 @@ def _vpc_config(call: Call, cluster: str) -> Record:
 
 
 def _now_active(cluster: Cluster) -> None:
+    if problem := cluster.progress().problem:
+        cluster.record["status"] = "FAILED"
+        cluster.record["health"]["issues"] = [_issue(cluster, problem)]
+        publish_cluster(cluster, "changed")
+        return
     _show_endpoint(cluster)
     if cluster.authentication_mode != "CONFIG_MAP":
         access_entries.add_creator(cluster)
@@ -186,6 +210,8 @@ def delete_cluster(call: Call) -> Record:
         network.delete_cluster_security_group(ec2, cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"])
         publish_cluster(cluster, "gone")
 
-    durations.schedule(cluster.record, "status", "DELETING", "DELETED", "eks-cluster-delete", then=gone)
+    durations.schedule(
+        cluster.record, "status", "DELETING", "DELETED", "eks-cluster-delete", then=gone, gate=lambda: cluster.progress().done
+    )
     publish_cluster(cluster, "changed")
     return {"cluster": cluster.record}

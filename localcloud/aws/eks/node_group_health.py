@@ -84,6 +84,11 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     return []
 
 
+def of_nodes(problem: str, name: str) -> list[Record]:
+    """What whoever realizes nodes says of them."""
+    return [issue("NodeCreationFailure", problem, [name])] if problem else []
+
+
 def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
     """EKS tells its own images which cluster to join; another image must be told by the user's boot text."""
     if group.record["amiType"] != "CUSTOM":

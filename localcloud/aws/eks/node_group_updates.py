@@ -59,6 +59,9 @@ def update_nodegroup_config(call: Call) -> Record:
         node_scaling.resize(cluster, group, after["scalingConfig"])
     ec2 = call.backend_of("ec2")
 
+    def gate() -> bool:
+        return cluster.progress_of(group).done
+
     def done(_: Record) -> None:
         record.update(after, modifiedAt=now(), status="ACTIVE")
         if "labels" in after or "taints" in after:
@@ -66,7 +69,7 @@ def update_nodegroup_config(call: Call) -> Record:
             _renew_template(cluster, group, ec2, group.template, {})
         publish_node_group(cluster, group, "changed")
 
-    update = updates.start(group.updates, "ConfigUpdate", _config_params(params), "eks-node-group-update", done)
+    update = updates.start(group.updates, "ConfigUpdate", _config_params(params), "eks-node-group-update", done, gate)
     record["status"] = "UPDATING"
     return {"update": update}
 

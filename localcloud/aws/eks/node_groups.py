@@ -61,7 +61,13 @@ def create_nodegroup(call: Call) -> Record:
     # After the instances' own transitions: they are in service by then.
     refusal = _launch(call, cluster, group)
     durations.schedule(
-        group.record, "status", "CREATING", "ACTIVE", "eks-node-group", then=lambda: _now_created(cluster, group, refusal)
+        group.record,
+        "status",
+        "CREATING",
+        "ACTIVE",
+        "eks-node-group",
+        then=lambda: _now_created(cluster, group, refusal),
+        gate=lambda: cluster.progress_of(group).done,
     )
     publish_node_group(cluster, group, "created")
     return {"nodegroup": group.record}
@@ -172,6 +178,7 @@ def _now_created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -
         problems = [node_group_health.of_refused_group(refusal, group.name)]
     else:
         problems = node_group_health.launch_problems(cluster, group) or node_group_health.join_problems(cluster, group)
+        problems = problems or node_group_health.of_nodes(cluster.progress_of(group).problem, group.name)
     if problems:
         group.record["status"] = "CREATE_FAILED"
         group.record["health"]["issues"] = problems
@@ -223,6 +230,14 @@ def delete_nodegroup(call: Call) -> Record:
             del cluster.node_groups[group.name]
         publish_node_group(cluster, group, "gone")
 
-    durations.schedule(group.record, "status", "DELETING", "DELETED", "eks-node-group-delete", then=gone)
+    durations.schedule(
+        group.record,
+        "status",
+        "DELETING",
+        "DELETED",
+        "eks-node-group-delete",
+        then=gone,
+        gate=lambda: cluster.progress_of(group).done,
+    )
     publish_node_group(cluster, group, "changed")
     return {"nodegroup": group.record}

@@ -18,6 +18,8 @@ TERMINATION_POLICIES = ["AllocationStrategy", "OldestLaunchTemplate", "OldestIns
 GRACE_SECONDS = 15
 _CAUSE = "in response to an update of the EKS node group"
 
+Ready = Callable[[], bool]
+"""Whether the nodes are as they should be by now."""
 Finished = Callable[[AwsError | None], None]
 """Told when an update of the nodes is over, with what EC2 refused if it failed."""
 
@@ -98,23 +100,27 @@ def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished
 
     DEFAULT starts the new ones before the old ones go, and so needs spare capacity; MINIMAL lets the old ones go first.
     """
+
+    def ready() -> bool:
+        return cluster.progress_of(group).done
+
     found = nodes.auto_scaling_groups(cluster, group)
     if not found:
-        _after(update, "eks-node-group-update", lambda: finished(None))
+        _after(ready, update, "eks-node-group-update", lambda: finished(None))
         return
-    _renew_batch(group, found[0], update, finished)
+    _renew_batch(ready, group, found[0], update, finished)
 
 
-def _renew_batch(group: NodeGroup, scaling: Any, update: Record, finished: Finished) -> None:
+def _renew_batch(ready: Ready, group: NodeGroup, scaling: Any, update: Record, finished: Finished) -> None:
     template = scaling.ec2_launch_template
     members = capacity.members(scaling)
     old = [state for state in members if state.template_version.number != template.default_version_number]
     if not old:
-        _after(update, "eks-node-group-update", lambda: finished(None))
+        _after(ready, update, "eks-node-group-update", lambda: finished(None))
         return
     batch = old[: _at_once(group, len(members))]
     replace = _surge if group.record["updateConfig"]["updateStrategy"] == "DEFAULT" else _minimal
-    replace(scaling, batch, update, lambda: _renew_batch(group, scaling, update, finished), finished)
+    replace(ready, scaling, batch, update, lambda: _renew_batch(ready, group, scaling, update, finished), finished)
 
 
 def _at_once(group: NodeGroup, members: int) -> int:
@@ -124,33 +130,37 @@ def _at_once(group: NodeGroup, members: int) -> int:
     return int(config["maxUnavailable"])
 
 
-def _surge(scaling: Any, batch: list[Any], update: Record, next_batch: Callable[[], None], finished: Finished) -> None:
+def _surge(
+    ready: Ready, scaling: Any, batch: list[Any], update: Record, next_batch: Callable[[], None], finished: Finished
+) -> None:
     most, desired = scaling.max_size, scaling.desired_capacity
     scaling.max_size, scaling.desired_capacity = max(most, desired + len(batch)), desired + len(batch)
     refused = _launched(scaling)
     if refused is not None:
         scaling.max_size, scaling.desired_capacity = most, desired
         capacity.reconcile(scaling, _CAUSE)
-        _after(update, "eks-node-group-version-update", lambda: finished(refused))
+        _after(ready, update, "eks-node-group-version-update", lambda: finished(refused))
         return
 
     def old_ones_go() -> None:
         scaling.max_size, scaling.desired_capacity = most, desired
         _let_go(scaling, batch)
-        _after(update, "ec2-instance-terminate", next_batch)
+        _after(ready, update, "ec2-instance-terminate", next_batch)
 
-    _after(update, "eks-node-group-version-update", old_ones_go)
+    _after(ready, update, "eks-node-group-version-update", old_ones_go)
 
 
-def _minimal(scaling: Any, batch: list[Any], update: Record, next_batch: Callable[[], None], finished: Finished) -> None:
+def _minimal(
+    ready: Ready, scaling: Any, batch: list[Any], update: Record, next_batch: Callable[[], None], finished: Finished
+) -> None:
     _let_go(scaling, batch)
 
     def new_ones_come() -> None:
         refused = _launched(scaling)
         over = next_batch if refused is None else lambda: finished(refused)
-        _after(update, "eks-node-group-version-update", over)
+        _after(ready, update, "eks-node-group-version-update", over)
 
-    _after(update, "ec2-instance-terminate", new_ones_come)
+    _after(ready, update, "ec2-instance-terminate", new_ones_come)
 
 
 def _let_go(scaling: Any, batch: list[Any]) -> None:
@@ -165,5 +175,5 @@ def _launched(scaling: Any) -> AwsError | None:
     return next(iter(capacity.refusals(scaling)), None) if any(activity.error_code for activity in done) else None
 
 
-def _after(update: Record, duration: str, then: Callable[[], None]) -> None:
+def _after(ready: Ready, update: Record, duration: str, then: Callable[[], None]) -> None:
     durations.schedule(update, "status", "InProgress", "InProgress", duration, then=then)

@@ -113,6 +113,14 @@ class Cluster:
     def authentication_mode(self) -> str:
         return str(self.record["accessConfig"]["authenticationMode"])
 
+    def progress(self) -> events.Progress:
+        """Whether what was asked of the cluster is real by now."""
+        return events.progress("cluster", self.name, self.region, self.account)
+
+    def progress_of(self, group: NodeGroup) -> events.Progress:
+        """Whether a node group's nodes are as they should be."""
+        return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
+
     def arn_of(self, kind: str, *path: str) -> str:
         """ARN of something of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
         return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))
@@ -200,6 +208,11 @@ def refuse_while_updating(owner: str, updates: dict[str, Record], update_type: s
 def publish_cluster(cluster: Cluster, action: events.Action) -> None:
     details = {} if action == "gone" else deepcopy(cluster.record)
     events.publish(events.Event("cluster", action, cluster.name, cluster.region, cluster.account, details))
+
+
+def publish_update(cluster: Cluster, update: Record) -> None:
+    """An update of the cluster has begun."""
+    events.publish(events.Event("cluster", "updating", cluster.name, cluster.region, cluster.account, deepcopy(update)))
 
 
 def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action) -> None:

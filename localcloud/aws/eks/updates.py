@@ -27,11 +27,16 @@ def new(updates: dict[str, Record], update_type: str, params: dict[str, Any]) ->
 
 
 def start(
-    updates: dict[str, Record], update_type: str, params: dict[str, Any], duration: str, then: Callable[[Record], None]
+    updates: dict[str, Record],
+    update_type: str,
+    params: dict[str, Any],
+    duration: str,
+    then: Callable[[Record], None],
+    gate: Callable[[], bool] | None = None,
 ) -> Record:
-    """A new update that is Successful when its time has come; then `then` does what it was for."""
+    """A new update that is Successful when its time has come (and the gate says so); then `then` does what it was for."""
     update = new(updates, update_type, params)
-    durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update))
+    durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update), gate=gate)
     return update
 
 
