@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["cluster", "node-group", "auto-scaling-group", "instance", "image"]
+Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
 Action = Literal["created", "changed", "updating", "gone"]
 
 
@@ -19,7 +19,7 @@ class Event:
     kind: Kind
     action: Action
     name: str
-    """What AWS calls it: cluster name, `cluster/node group`, group name, instance id, image id."""
+    """What AWS calls it: cluster name, `cluster/node group`, `cluster/add-on`, group name, instance id, image id."""
     region: str
     account: str
     details: Mapping[str, Any] = field(default_factory=dict)

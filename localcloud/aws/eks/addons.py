@@ -20,6 +20,7 @@ from localcloud.aws.eks.state import (
     cluster_of,
     now,
     page,
+    publish_addon,
     refuse_while_updating,
     usable_cluster_of,
 )
@@ -68,6 +69,7 @@ def create_addon(call: Call) -> Record:
     addon = Addon(record, token)
     cluster.addons[name] = addon
     durations.schedule(record, "status", "CREATING", "ACTIVE", "eks-addon", then=lambda: _judge(cluster, addon))
+    publish_addon(cluster, addon, "created")
     return {"addon": record}
 
 
@@ -141,6 +143,8 @@ def delete_addon(call: Call) -> Record:
         _dissociate(cluster, record)
         if cluster.addons.get(record["addonName"]) is addon:
             del cluster.addons[record["addonName"]]
+            if not call.params.get("preserve"):
+                publish_addon(cluster, addon, "gone")
 
     durations.schedule(record, "status", "DELETING", "DELETED", "eks-addon-delete", then=gone)
     return {"addon": record}

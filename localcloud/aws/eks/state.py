@@ -218,3 +218,10 @@ def publish_update(cluster: Cluster, update: Record) -> None:
 def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action) -> None:
     details = {} if action == "gone" else deepcopy(group.record)
     events.publish(events.Event("node-group", action, f"{cluster.name}/{group.name}", cluster.region, cluster.account, details))
+
+
+def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
+    """Gone is what its software shall be too: with `preserve` nothing is told."""
+    details = {} if action == "gone" else deepcopy(addon.record)
+    name = f"{cluster.name}/{addon.record['addonName']}"
+    events.publish(events.Event("add-on", action, name, cluster.region, cluster.account, details))
