@@ -1,0 +1,195 @@
+"""The instance metadata service, version 2: who an instance is, its user data, its role's credentials.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
+"""Of the many that EC2 has: what cloud-init and SDKs ask for."""
+TOKEN = "X-aws-ec2-metadata-token"
+TOKEN_LIFETIME = "X-aws-ec2-metadata-token-ttl-seconds"
+LONGEST_SECONDS = 21600
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Of a role, for one instance."""
+
+    access_key_id: str
+    secret_access_key: str
+    token: str
+    expires: str
+    """As `2026-11-21T12:00:00Z`."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the service tells of an instance."""
+
+    instance_id: str
+    image_id: str
+    instance_type: str
+    account: str
+    region: str
+    zone: str
+    hostname: str
+    """Private DNS name."""
+    address: str
+    mac: str
+    vpc: str
+    subnet: str
+    security_groups: tuple[str, ...]
+    public_key: tuple[str, str] | None
+    """Name and text of the key pair."""
+    profile_arn: str | None
+    role: str | None
+    user_data: bytes | None
+    tokens_required: bool
+    hop_limit: int
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Empty unless the launch asked for tags in metadata."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes = b""
+    is_token: bool = False
+    """Such an answer lives for `hop_limit` hops only."""
+
+
+def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
+    """Path below a version -> what is there; folders follow from the paths."""
+    group_names = "\n".join(machine.security_groups)
+    interface = f"meta-data/network/interfaces/macs/{machine.mac}"
+    identity = {
+        "accountId": machine.account,
+        "architecture": "x86_64",
+        "availabilityZone": machine.zone,
+        "imageId": machine.image_id,
+        "instanceId": machine.instance_id,
+        "instanceType": machine.instance_type,
+        "privateIp": machine.address,
+        "region": machine.region,
+        "version": "2017-09-30",
+    }
+    texts = {
+        "meta-data/ami-id": machine.image_id,
+        "meta-data/hostname": machine.hostname,
+        "meta-data/instance-id": machine.instance_id,
+        "meta-data/instance-type": machine.instance_type,
+        "meta-data/local-hostname": machine.hostname,
+        "meta-data/local-ipv4": machine.address,
+        "meta-data/mac": machine.mac,
+        "meta-data/placement/availability-zone": machine.zone,
+        "meta-data/placement/region": machine.region,
+        "meta-data/security-groups": group_names,
+        f"{interface}/device-number": "0",
+        f"{interface}/local-hostname": machine.hostname,
+        f"{interface}/local-ipv4s": machine.address,
+        f"{interface}/mac": machine.mac,
+        f"{interface}/security-groups": group_names,
+        f"{interface}/subnet-id": machine.subnet,
+        f"{interface}/vpc-id": machine.vpc,
+        "dynamic/instance-identity/document": json.dumps(identity, indent=2),
+    }
+    texts |= {f"meta-data/tags/instance/{key}": value for key, value in machine.tags.items()}
+    if machine.public_key is not None:
+        name, text = machine.public_key
+        texts |= {"meta-data/public-keys": f"0={name}", "meta-data/public-keys/0/openssh-key": text}
+    if machine.role is not None:
+        texts["meta-data/iam/info"] = json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
+    entries = {path: _constant(text.encode()) for path, text in texts.items()}
+    if machine.role is not None:
+        entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _shown(credentials())
+    if machine.user_data is not None:
+        entries["user-data"] = _constant(machine.user_data)
+    return entries
+
+
+def _constant(body: bytes) -> Callable[[], bytes]:
+    return lambda: body
+
+
+def _shown(credentials: Credentials) -> bytes:
+    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html"""
+    content = {
+        "Code": "Success",
+        "Type": "AWS-HMAC",
+        "AccessKeyId": credentials.access_key_id,
+        "SecretAccessKey": credentials.secret_access_key,
+        "Token": credentials.token,
+        "Expiration": credentials.expires,
+    }
+    return json.dumps(content, indent=2).encode()
+
+
+class Sessions:
+    """The tokens that were given out; each is its instance's own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, str], float] = {}
+
+    def open(self, instance_id: str, seconds: int) -> str:
+        token = secrets.token_urlsafe(40)
+        self._until[instance_id, token] = self._clock() + seconds
+        return token
+
+    def holds(self, instance_id: str, token: str) -> bool:
+        return self._until.get((instance_id, token), 0.0) > self._clock()
+
+
+def answer(
+    machine: Machine,
+    credentials: Callable[[], Credentials],
+    sessions: Sessions,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+) -> Answer:
+    """One request. Header names in lower case."""
+    if method == "PUT":
+        return _token(machine, sessions, path, headers)
+    if method not in ("GET", "HEAD"):
+        return Answer(405)
+    token = headers.get(TOKEN.lower())
+    if (token is None and machine.tokens_required) or (token is not None and not sessions.holds(machine.instance_id, token)):
+        return Answer(401)
+    version, _, rest = path.strip("/").partition("/")
+    if not version:
+        return Answer(200, "\n".join(VERSIONS).encode())
+    if version not in VERSIONS:
+        return Answer(404)
+    return _look_up(tree(machine, credentials), rest)
+
+
+def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
+    """A request that came through a proxy gets none: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
+    if path.rstrip("/") != "/latest/api/token":
+        return Answer(404)
+    if "x-forwarded-for" in headers:
+        return Answer(403)
+    lifetime = headers.get(TOKEN_LIFETIME.lower(), "")
+    if not lifetime.isdigit() or not 1 <= int(lifetime) <= LONGEST_SECONDS:
+        return Answer(400)
+    return Answer(200, sessions.open(machine.instance_id, int(lifetime)).encode(), is_token=True)
+
+
+def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
+    """A value, or a folder's names, those of folders with a slash."""
+    name = path.rstrip("/")
+    if name in entries:
+        return Answer(200, entries[name]())
+    prefix = f"{name}/" if name else ""
+    below = [entry[len(prefix) :] for entry in entries if entry.startswith(prefix)]
+    if not below:
+        return Answer(404)
+    folders = {entry.split("/")[0] for entry in below if "/" in entry}
+    names = sorted({entry.split("/")[0] for entry in below})
+    return Answer(200, "\n".join(f"{one}/" if one in folders and one not in below else one for one in names).encode())
