@@ -1,0 +1,111 @@
+"""Credentials for a pod: https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from localcloud.aws import identity, sts
+from localcloud.aws.call import backend_of
+from localcloud.aws.eks.state import Cluster, Eks, Record
+from localcloud.aws.patching import state_of
+
+SERVICE = "pods.eks.amazonaws.com"
+ROLE_TIME = timedelta(hours=6)
+TARGET_ROLE_TIME = timedelta(hours=1)
+"""A role that was taken by another role's session: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
+
+
+class Refused(Exception):
+    """No credentials; the text says why, as EKS names the error."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"({code}): {message}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Pod:
+    """Whose token it is."""
+
+    namespace: str
+    service_account: str
+    name: str
+    uid: str
+
+
+def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
+    """Called with the gateway's lock held, as everything here."""
+    found = _cluster(account, region, cluster)
+    if found is None:
+        return None
+    wanted = (namespace, service_account)
+    return next((one for one in found.associations.values() if (one["namespace"], one["serviceAccount"]) == wanted), None)
+
+
+def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
+    """What an SDK gets. Raises Refused."""
+    record = association(account, region, cluster, pod.namespace, pod.service_account)
+    found = _cluster(account, region, cluster)
+    if record is None or found is None:
+        who = f"service account {pod.service_account} in namespace {pod.namespace}"
+        raise Refused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
+    tags = {} if record.get("disableSessionTags") else _tags(found, pod)
+    session = _session(region, record["roleArn"], ("Service", SERVICE), tags, {}, ROLE_TIME, _session_name(cluster, pod))
+    if target := record.get("targetRoleArn"):
+        context = {"sts:externalid": record["externalId"], "aws:principalarn": record["roleArn"]}
+        session = _session(region, target, ("AWS", record["roleArn"]), tags, context, TARGET_ROLE_TIME, session.session_name)
+    return {
+        "AccessKeyId": session.access_key_id,
+        "SecretAccessKey": session.secret_access_key,
+        "Token": session.session_token,
+        "AccountId": session.account_id,
+        "Expiration": session.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _session(
+    region: str,
+    arn: str,
+    principal: tuple[str, str],
+    tags: Mapping[str, str],
+    context: Mapping[str, str],
+    time: timedelta,
+    name: str,
+) -> Any:
+    account = arn.split(":")[4]
+    role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
+    if role is None or not sts.trusts(role, principal, tags, context):
+        raise Refused(400, "AccessDeniedException", f"Unauthorized Exception! EKS does not have permissions to assume {arn}")
+    session = backend_of("sts", account, region).assume_role(
+        region_name=region,
+        role_session_name=name,
+        role_arn=arn,
+        policy=None,
+        duration=int(time.total_seconds()),
+        external_id=context.get("sts:externalid"),
+    )
+    identity.tag(session, tags)
+    return session
+
+
+def _tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
+    """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html"""
+    return {
+        "eks-cluster-arn": cluster.record["arn"],
+        "eks-cluster-name": cluster.name,
+        "kubernetes-namespace": pod.namespace,
+        "kubernetes-service-account": pod.service_account,
+        "kubernetes-pod-name": pod.name,
+        "kubernetes-pod-uid": pod.uid,
+    }
+
+
+def _session_name(cluster: str, pod: Pod) -> str:
+    """At most 64 characters."""
+    return f"eks-{cluster[:12]}-{pod.name[:10]}-{uuid.uuid4()}"[:64]
+
+
+def _cluster(account: str, region: str, name: str) -> Cluster | None:
+    return state_of(backend_of("eks", account, region), Eks).clusters.get(name)

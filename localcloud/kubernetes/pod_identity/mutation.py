@@ -1,0 +1,61 @@
+"""What EKS adds to a pod whose service account has an association: https://github.com/aws/amazon-eks-pod-identity-webhook
+
+Beside it AWS_ENDPOINT_URL, by which SDKs in pods find the local AWS.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+AUDIENCE = "pods.eks.amazonaws.com"
+VOLUME = "eks-pod-identity-token"
+FOLDER = f"/var/run/secrets/{AUDIENCE}/serviceaccount"
+TOKEN_SECONDS = 86400
+SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
+"""Annotation: names of containers to leave alone."""
+Json = dict[str, Any]
+
+
+def environment(region: str, aws_url: str) -> Mapping[str, str]:
+    return {
+        "AWS_STS_REGIONAL_ENDPOINTS": "regional",
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": region,
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": f"{FOLDER}/{VOLUME}",
+        "AWS_ENDPOINT_URL": aws_url,
+    }
+
+
+def patch(pod: Mapping[str, Any], region: str, aws_url: str) -> list[Json]:
+    """As a JSON patch. What the pod says itself stays; a second pass finds nothing to do."""
+    spec, annotations = pod["spec"], pod.get("metadata", {}).get("annotations") or {}
+    skipped = {name.strip() for name in annotations.get(SKIP_CONTAINERS, "").split(",")}
+    operations: list[Json] = []
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if container["name"] not in skipped:
+                operations += _container(f"/spec/{field}/{index}", container, environment(region, aws_url))
+    if all(volume["name"] != VOLUME for volume in spec.get("volumes") or ()):
+        operations += _append("/spec/volumes", spec.get("volumes"), [_volume()])
+    return operations
+
+
+def _container(path: str, container: Mapping[str, Any], variables: Mapping[str, str]) -> list[Json]:
+    own = {variable["name"] for variable in container.get("env") or ()}
+    missing = [{"name": name, "value": value} for name, value in variables.items() if name not in own]
+    operations = _append(f"{path}/env", container.get("env"), missing)
+    mounts = container.get("volumeMounts")
+    if all(mount["name"] != VOLUME for mount in mounts or ()):
+        operations += _append(f"{path}/volumeMounts", mounts, [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}])
+    return operations
+
+
+def _append(path: str, known: Sequence[Any] | None, more: Sequence[Any]) -> list[Json]:
+    if not known:
+        return [{"op": "add", "path": path, "value": list(more)}] if more else []
+    return [{"op": "add", "path": f"{path}/-", "value": item} for item in more]
+
+
+def _volume() -> Json:
+    token = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": VOLUME}
+    return {"name": VOLUME, "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": token}]}}

@@ -1,0 +1,122 @@
+"""Pod Identity in the life of a cluster: the webhook is always there, the agent while its add-on is installed, as on EKS."""
+
+import base64
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.aws import gateway
+from localcloud.aws.events import Event
+from localcloud.kubernetes.addresses import POD_IDENTITY_ADDRESS
+from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.pod_identity import credentials, mutation, servers
+from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+
+log = logging.getLogger(__name__)
+
+ADDON = "eks-pod-identity-agent"
+AGENT_PORT = 80
+WEBHOOK_PORT = 23443
+NAME = "pod-identity-webhook"
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+Json = dict[str, Any]
+
+
+class PodIdentity(Part):
+    _url = ""
+    _stop_webhook: Callable[[], None] | None = None
+    _stop_agent: Callable[[], None] | None = None
+
+    def network(self) -> None:
+        listener = self.cluster.listen(str(POD_IDENTITY_ADDRESS), WEBHOOK_PORT)
+        address, port = listener.getsockname()
+        certificate = self.cluster.pki.issue(NAME, addresses=(address,))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.file, certificate.key)
+        self._url = f"https://{address}:{port}{servers.MUTATE_PATH}"
+        self._stop_webhook = servers.serve_webhook(listener, context, self._mutate)
+
+    def ready(self) -> None:
+        authority = self.cluster.pki.certificate.file.read_bytes()
+        self.cluster.api.apply(configuration(self._url, authority))
+
+    def event(self, event: Event) -> None:
+        if event.kind != "add-on" or event.name != f"{self.cluster.name}/{ADDON}":
+            return
+        if event.action == "gone":
+            self._end_agent()
+        elif self._stop_agent is None:
+            listener = self.cluster.listen(str(POD_IDENTITY_ADDRESS), AGENT_PORT)
+            self._stop_agent = servers.serve_agent(listener, self._assume)
+
+    def stop(self) -> None:
+        self._end_agent()
+        if self._stop_webhook is not None:
+            self._stop_webhook()
+
+    def _end_agent(self) -> None:
+        if self._stop_agent is not None:
+            self._stop_agent()
+            self._stop_agent = None
+
+    def _mutate(self, pod: Json) -> list[Json]:
+        cluster = self.cluster
+        namespace, account = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName", "default")
+        with gateway.LOCK:
+            found = credentials.association(cluster.account, cluster.region, cluster.name, namespace, account)
+        return mutation.patch(pod, cluster.region, cluster.aws_url) if found else []
+
+    def _assume(self, token: str) -> dict[str, str]:
+        pod = self._pod_of(token)
+        with gateway.LOCK:
+            return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
+
+    def _pod_of(self, token: str) -> Pod:
+        """Asked of the API server without the local AWS's lock, which its answer may need."""
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [mutation.AUDIENCE]},
+        }
+        try:
+            status = self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
+        except OSError as error:
+            raise Refused(503, "ServiceUnavailableException", f"The cluster does not answer: {error}") from error
+        user = status.get("user", {})
+        extra = user.get("extra", {})
+        name = str(user.get("username", ""))
+        pods = extra.get("authentication.kubernetes.io/pod-name")
+        if not status.get("authenticated") or not name.startswith(_SERVICE_ACCOUNT) or not pods:
+            raise Refused(400, "InvalidTokenException", "The token is not valid, or is not bound to a pod of this cluster")
+        namespace, account = name.removeprefix(_SERVICE_ACCOUNT).split(":")
+        return Pod(namespace, account, pods[0], extra["authentication.kubernetes.io/pod-uid"][0])
+
+
+def configuration(url: str, authority: bytes) -> Json:
+    """As EKS registers its own; a pod that cannot be looked at is created as it is."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": NAME},
+        "webhooks": [
+            {
+                "name": f"{NAME}.amazonaws.com",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
+                "failurePolicy": "Ignore",
+                "matchPolicy": "Equivalent",
+                "reinvocationPolicy": "IfNeeded",
+                "sideEffects": "None",
+                "timeoutSeconds": 10,
+                "objectSelector": {
+                    "matchExpressions": [
+                        {"key": "eks.amazonaws.com/skip-pod-identity-webhook", "operator": "DoesNotExist"},
+                    ],
+                },
+                "rules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "*"},
+                ],
+            },
+        ],
+    }

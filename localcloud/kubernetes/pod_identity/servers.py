@@ -1,0 +1,94 @@
+"""The webhook that EKS puts before pods, and the agent that answers their SDKs. Both run in the local AWS's process."""
+
+import base64
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from localcloud.kubernetes.pod_identity.credentials import Refused
+
+log = logging.getLogger(__name__)
+
+MUTATE_PATH = "/mutate"
+CREDENTIALS_PATH = "/v1/credentials"
+_TIMEOUT_SECONDS = 20.0
+Json = dict[str, Any]
+Mutate = Callable[[Json], list[Json]]
+"""A pod, with its namespace -> the JSON patch."""
+Assume = Callable[[str], dict[str, str]]
+"""A pod's token -> its credentials. Raises Refused."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers in JSON, without a line on stderr per request."""
+
+    timeout = _TIMEOUT_SECONDS
+
+    def answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)
+
+
+def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Mutate) -> Callable[[], None]:
+    """Serve AdmissionReviews over TLS until the returned function is called."""
+
+    class Handler(_Handler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            request = review["request"]
+            response: Json = {"uid": request["uid"], "allowed": True}
+            pod = request["object"]
+            pod.setdefault("metadata", {}).setdefault("namespace", request["namespace"])
+            if operations := mutate(pod):
+                text = json.dumps(operations).encode()
+                response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text).decode()}
+            answer = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+            self.answer(200, json.dumps(answer).encode())
+
+    # the handshake is the handler's, in a thread of its own: a client that connects and is silent holds up nobody
+    return _serve(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
+
+
+def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
+    """Answer SDKs until the returned function is called."""
+
+    class Handler(_Handler):
+        def do_GET(self) -> None:
+            if self.path != CREDENTIALS_PATH:
+                self.answer(404, b"404 page not found\n", "text/plain")
+                return
+            try:
+                answer = assume(self.headers.get("Authorization", ""))
+            except Refused as refused:
+                self.answer(refused.status, f"{refused}\n".encode(), "text/plain")
+            else:
+                self.answer(200, json.dumps(answer).encode())
+
+    return _serve(listener, Handler)
+
+
+def _serve(listener: socket.socket, handler: type[_Handler]) -> Callable[[], None]:
+    server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="pod-identity", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+    return stop
