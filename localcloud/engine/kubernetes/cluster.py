@@ -1,0 +1,106 @@
+"""A provider instance: its settings, and the cluster that they lead to, reachable or not."""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
+from localcloud.engine.kubernetes.credentials import Credentials
+from localcloud.engine.kubernetes.discovery import Discovery, NoSuchKind, Place
+from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
+from localcloud.engine.kubernetes.objects import Object, name, namespace
+from localcloud.engine.kubernetes.settings import Settings
+from localcloud.engine.kubernetes.tokens import Kind
+
+STRICT = {"fieldValidation": "Strict"}
+"""A field that the server does not know is refused, not dropped.
+https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
+
+
+class Cluster:
+    """Requests on objects, by manifest."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        """Looks at once whether it is there; `unreachable` says why not."""
+        self.settings = settings
+        self.unreachable: str | None = None
+        self.default_namespace = settings.namespace
+        self.cancelled = threading.Event()
+        """The engine was asked to stop: waiting ends."""
+        self._api: Api | None = None
+        try:
+            access = _kubeconfig(settings, environment).access(settings.context or None, settings.cluster or None)
+            self.default_namespace = settings.namespace or access.namespace
+            options = {"read_seconds": settings.timeout_seconds} if settings.timeout_seconds else {}
+            self._api = Api(access, Credentials(access, environment), **options)
+        except BadKubeconfig as error:
+            self.unreachable = f"failed to parse kubeconfig data in `kubernetes:config:kubeconfig`- {error}"
+        except (ValueError, OSError) as error:  # certificates that OpenSSL does not take are ValueErrors or SSLErrors
+            self.unreachable = f"unable to load Kubernetes client configuration from kubeconfig file: {error}"
+        self.discovery = Discovery(self._api)
+        if self._api:
+            try:
+                self.discovery.find(Kind("", "v1", "Namespace"))
+            except (ApiError, Unreachable, NoSuchKind) as error:
+                self.unreachable = f"unable to load schema information from the API server: {error}"
+        if self.unreachable:
+            self.discovery = Discovery(None)
+
+    @property
+    def server(self) -> str:
+        return self._api.server if self._api else ""
+
+    @property
+    def api(self) -> Api:
+        if self._api is None:
+            raise Unreachable(f"configured Kubernetes cluster is unreachable: {self.unreachable}")
+        return self._api
+
+    def get(self, obj: Mapping[str, Any]) -> Object:
+        """The live object of the same kind and name."""
+        return self.api.get(self._path(obj))
+
+    def items(self, kind: Kind, where: str, **query: str) -> list[Object]:
+        answer = self.api.get(self.discovery.find(kind).collection(where), **query)
+        return answer.get("items") or []
+
+    def create(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
+        path = self._place(obj).collection(namespace(obj))
+        return self.api.request("POST", path, self._query(manager, dry_run), obj)
+
+    def apply(self, obj: Object, manager: str, *, force: bool, dry_run: bool) -> Object:
+        query = {**self._query(manager, dry_run), "force": str(force).lower()}
+        return self.api.request("PATCH", self._path(obj), query, obj, APPLY)
+
+    def replace(self, obj: Object, manager: str, *, dry_run: bool) -> Object:
+        return self.api.request("PUT", self._path(obj), self._query(manager, dry_run), obj, JSON)
+
+    def patch(self, obj: Object, operations: list[Object]) -> Object:
+        return self.api.request("PATCH", self._path(obj), None, operations, JSON_PATCH)
+
+    def delete(self, obj: Object, propagation: str) -> None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        self.api.request("DELETE", self._path(obj), None, options)
+
+    def collection(self, obj: Mapping[str, Any]) -> str:
+        return self._place(obj).collection(namespace(obj))
+
+    def _place(self, obj: Mapping[str, Any]) -> Place:
+        return self.discovery.find(Kind.of(obj))
+
+    def _path(self, obj: Mapping[str, Any]) -> str:
+        return self._place(obj).object(namespace(obj), name(obj))
+
+    def _query(self, manager: str, dry_run: bool) -> dict[str, str]:
+        return {"fieldManager": manager, **STRICT, **({"dryRun": "All"} if dry_run else {})}
+
+
+def _kubeconfig(settings: Settings, environment: Mapping[str, str]) -> Kubeconfig:
+    """The one that is set, else the engine's $KUBECONFIG, else the user's."""
+    if settings.kubeconfig:
+        return Kubeconfig.load(settings.kubeconfig)
+    named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
+    path = Path(named) if named else Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
+    return Kubeconfig.load(str(path)) if path.is_file() else Kubeconfig()

@@ -1,0 +1,60 @@
+"""Who is talking: every provider instance of an engine run has a connection of its own.
+
+Where a connection broke and came back under another address, the stack in the resource's URN leads to the configuration that
+it had, unless that stack has several clusters.
+"""
+
+import threading
+from collections import OrderedDict
+
+from localcloud.engine.kubernetes.cluster import Cluster
+
+REMEMBERED = 512
+"""Connections; the oldest are forgotten."""
+
+
+class NotConfigured(Exception):
+    """A request came before, or without, a configuration."""
+
+
+class Clusters:
+    """The configured provider instances of all engine runs there are."""
+
+    def __init__(self) -> None:
+        self._by_peer: OrderedDict[str, Cluster] = OrderedDict()
+        self._by_stack: OrderedDict[str, dict[str, Cluster]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def forget(self, peer: str) -> None:
+        """A new connection: whoever had this address before is gone."""
+        with self._lock:
+            self._by_peer.pop(peer, None)
+
+    def remember(self, peer: str, provider_urn: str, cluster: Cluster) -> None:
+        with self._lock:
+            self._by_peer[peer] = cluster
+            self._by_stack.setdefault(_stack(provider_urn), {})[provider_urn] = cluster
+            self._by_stack.move_to_end(_stack(provider_urn))
+            for known in (self._by_peer, self._by_stack):
+                while len(known) > REMEMBERED:
+                    known.popitem(last=False)
+
+    def find(self, peer: str, urn: str) -> Cluster:
+        """Raises NotConfigured."""
+        with self._lock:
+            cluster = self._by_peer.get(peer)
+            candidates = list(self._by_stack.get(_stack(urn), {}).values())
+        if cluster is not None:
+            return cluster
+        if len({(candidate.server, candidate.default_namespace) for candidate in candidates}) != 1:
+            raise NotConfigured("the local Kubernetes provider was not configured for this run; was it restarted?")
+        return candidates[-1]
+
+    def cancel(self, peer: str) -> None:
+        with self._lock:
+            if cluster := self._by_peer.get(peer):
+                cluster.cancelled.set()
+
+
+def _stack(urn: str) -> str:
+    return "::".join(urn.split("::")[:2])

@@ -1,0 +1,98 @@
+"""Tokens for requests: from the kubeconfig itself, a file, or a program such as `aws eks get-token`."""
+
+import base64
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from localcloud.engine.kubernetes.kubeconfig import Access, Exec
+
+PATIENCE_SECONDS = 60.0
+EARLY_SECONDS = 30.0
+"""A token is renewed before it ends, so that a request on its way does not meet the end."""
+OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
+"""What the credential of a program may depend on."""
+
+
+class NoCredential(Exception):
+    """The program failed; the text has its own words."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token and when it ends, in seconds since the epoch."""
+
+    value: str
+    ends: float | None
+
+    def is_fresh(self) -> bool:
+        return self.ends is None or time.time() < self.ends - EARLY_SECONDS
+
+
+class Credentials:
+    """The Authorization header of one cluster's requests; tokens of programs are shared by all who would get the same."""
+
+    _tokens: dict[object, Token] = {}
+    _locks: dict[object, threading.Lock] = {}
+    _guard = threading.Lock()
+
+    def __init__(self, access: Access, environment: Mapping[str, str]) -> None:
+        self._access = access
+        self._environment = environment
+
+    def header(self, *, anew: bool = False) -> str | None:
+        """None where the client certificate is all there is. `anew` after the server did not take the last one."""
+        if self._access.basic:
+            return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()
+        if self._access.token_file:
+            return "Bearer " + Path(self._access.token_file).read_text().strip()
+        if self._access.token:
+            return f"Bearer {self._access.token}"
+        return f"Bearer {self._from_program(self._access.exec, anew)}" if self._access.exec else None
+
+    @property
+    def renewable(self) -> bool:
+        return self._access.exec is not None
+
+    def _from_program(self, program: Exec, anew: bool) -> str:
+        settings = sorted((name, value) for name, value in self._environment.items() if name.startswith(OWN_VARIABLES))
+        key = (program, tuple(settings))
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            token = self._tokens.get(key)
+            if token is None or anew or not token.is_fresh():
+                token = self._tokens[key] = _run(program, self._environment)
+            return token.value
+
+
+def _run(program: Exec, environment: Mapping[str, str]) -> Token:
+    request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    try:
+        ran = subprocess.run(
+            [program.command, *program.args],
+            env={**environment, **dict(program.env), "KUBERNETES_EXEC_INFO": json.dumps(request)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoCredential(f"getting credentials: exec: {error}") from error
+    if ran.returncode:
+        words = ran.stderr.strip() or ran.stdout.strip()
+        raise NoCredential(
+            f"getting credentials: exec: executable {program.command} failed with exit code {ran.returncode}: {words}"
+        )
+    try:
+        status = json.loads(ran.stdout)["status"]
+        ends = status.get("expirationTimestamp")
+        return Token(str(status["token"]), datetime.fromisoformat(ends.replace("Z", "+00:00")).timestamp() if ends else None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoCredential(f"getting credentials: {program.command} printed no ExecCredential with a token") from error

@@ -1,0 +1,79 @@
+"""What new inputs change about an object.
+
+As the official provider: the last known live object, cut down to the shape of the inputs that made it, is compared with the new
+inputs. What the server would store unchanged, such as `0.5` CPUs for `500m`, is no change: that is asked of the server.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from localcloud.engine.codec import Unknown
+from localcloud.engine.kubernetes.immutable import forces
+from localcloud.engine.kubernetes.objects import Object
+from localcloud.engine.paths import Path, covers
+
+Verb = Literal["add", "update", "delete"]
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One place that differs."""
+
+    path: Path
+    verb: Verb
+    value: Any = None
+    """The new one; the old one of what goes."""
+    replace: bool = False
+
+
+def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterable[Path] = ()) -> list[Change]:
+    """All places that differ between pruned live object and inputs, those that match `patterns` with a new object."""
+    forcing, left_alone = tuple(patterns), tuple(ignored)
+    found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in left_alone)]
+    return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in found]
+
+
+def confirmed(changes: list[Change], live: Object, ask: Callable[[], Object | None]) -> list[Change]:
+    """The changes that are ones for the server, too: `ask` has its answer, or None where there is none."""
+    answer = ask()
+    if answer is None:
+        return changes
+    return [change for change in changes if change.verb == "delete" or not _same(_at(live, change), _at(answer, change))]
+
+
+def _at(obj: Any, change: Change) -> Any:
+    for part in change.path:
+        if isinstance(part, int):
+            obj = obj[part] if isinstance(obj, list) and part < len(obj) else MISSING
+        else:
+            obj = obj.get(part, MISSING) if isinstance(obj, Mapping) else MISSING
+    return obj
+
+
+def _members(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> Iterator[Change]:
+    for name in sorted({*old, *new}):
+        yield from _value(old.get(name, MISSING), new.get(name, MISSING), (*path, name))
+
+
+def _value(old: Any, new: Any, path: Path) -> Iterator[Change]:
+    if new is MISSING:
+        yield Change(path, "delete", old)
+    elif old is MISSING:
+        yield Change(path, "add", new)
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _members(old, new, path)
+    elif isinstance(old, list) and isinstance(new, list):
+        for place in range(max(len(old), len(new))):
+            was, will = (values[place] if place < len(values) else MISSING for values in (old, new))
+            yield from _value(was, will, (*path, place))
+    elif isinstance(new, Unknown) or not _same(old, new):
+        yield Change(path, "update", new)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Python takes True for 1."""
+    if isinstance(old, bool) is not isinstance(new, bool):
+        return False
+    return bool(old == new)

@@ -1,0 +1,149 @@
+"""Which kinds an API server has, and where. https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
+
+import threading
+from dataclasses import dataclass
+
+from localcloud.engine.kubernetes.api import Api, ApiError
+from localcloud.engine.kubernetes.objects import Object, nested
+from localcloud.engine.kubernetes.tokens import Kind
+
+CLUSTER_WIDE = frozenset(
+    {
+        "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CertificateSigningRequest",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterTrustBundle",
+        "ComponentStatus",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "FlowSchema",
+        "IPAddress",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PriorityClass",
+        "PriorityLevelConfiguration",
+        "ResourceSlice",
+        "RuntimeClass",
+        "SelfSubjectReview",
+        "ServiceCIDR",
+        "StorageClass",
+        "StorageVersion",
+        "StorageVersionMigration",
+        "SubjectAccessReview",
+        "TokenReview",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+        "VolumeAttributesClass",
+    }
+)
+"""Of Kubernetes' own groups: known without asking, for previews without a cluster."""
+OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy", "extensions", "events")
+
+
+class NoSuchKind(Exception):
+    """The server does not have the kind; perhaps its definition is not there yet."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where objects of a kind are."""
+
+    root: str
+    """Of the group and version: /api/v1, /apis/apps/v1."""
+    plural: str
+    namespaced: bool
+
+    def collection(self, namespace: str) -> str:
+        if self.namespaced and namespace:
+            return f"{self.root}/namespaces/{namespace}/{self.plural}"
+        return f"{self.root}/{self.plural}"
+
+    def object(self, namespace: str, name: str) -> str:
+        return f"{self.collection(namespace)}/{name}"
+
+
+class Discovery:
+    """What the server told, remembered; definitions that the program brings along count as well."""
+
+    def __init__(self, api: Api | None) -> None:
+        self._api = api
+        self._known: dict[str, dict[str, Place]] = {}
+        self._announced: dict[Kind, bool] = {}
+        self._lock = threading.Lock()
+
+    def find(self, kind: Kind) -> Place:
+        """Raises NoSuchKind."""
+        with self._lock:
+            places = self._known.get(kind.api_version, {})
+        if kind.kind not in places:
+            places = self._ask(kind)
+        if kind.kind not in places:
+            raise NoSuchKind(kind)
+        return places[kind.kind]
+
+    def has(self, kind: Kind) -> bool:
+        try:
+            self.find(kind)
+        except NoSuchKind:
+            return False
+        return True
+
+    def namespaced(self, kind: Kind) -> bool:
+        """Also without a server. A kind that nobody knows yet is taken as namespaced, and creation corrects it."""
+        if kind.group in OWN_GROUPS or kind.group.endswith(".k8s.io"):
+            if kind.kind in CLUSTER_WIDE:
+                return False
+            if kind.group in OWN_GROUPS:
+                return True
+        if kind in self._announced:
+            return self._announced[kind]
+        try:
+            return self.find(kind).namespaced if self._api else True
+        except NoSuchKind:
+            return True
+
+    def announce(self, definition: Object) -> None:
+        """The program has a definition of a kind: its scope is known before the server knows the kind."""
+        spec = definition.get("spec")
+        scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
+        for version in nested(spec, "versions") or []:
+            if all(isinstance(value, str) for value in (scope, kind, group, nested(version, "name"))):
+                self._announced[Kind(group, version["name"], kind)] = scope == "Namespaced"
+
+    def forget(self) -> None:
+        """A definition came or changed."""
+        with self._lock:
+            self._known.clear()
+
+    def _ask(self, kind: Kind) -> dict[str, Place]:
+        if self._api is None:
+            raise NoSuchKind(kind)
+        root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+        try:
+            answer = self._api.get(root)
+        except ApiError as error:
+            if error.not_found:
+                raise NoSuchKind(kind) from error
+            raise
+        places = {
+            entry["kind"]: Place(root, entry["name"], bool(entry["namespaced"]))
+            for entry in answer.get("resources") or []
+            if "/" not in entry["name"]
+        }
+        with self._lock:
+            self._known[kind.api_version] = places
+        return places

@@ -1,0 +1,96 @@
+"""The engines that talk to us: their environment, which a plugin of their own would inherit, and their log."""
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+import psutil
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
+log = logging.getLogger(__name__)
+REMEMBERED = 512
+PATIENCE_SECONDS = 5.0
+
+
+def environment_of(peer: str) -> Mapping[str, str]:
+    """Variables of the engine at the other end of a connection, or our own where it cannot be seen."""
+    process = _process(peer)
+    try:
+        return dict(os.environ) if process is None else process.environ()
+    except (psutil.Error, OSError):
+        return dict(os.environ)
+
+
+def _process(peer: str) -> psutil.Process | None:
+    """`ipv4:127.0.0.1:51234`, `ipv6:%5B::1%5D:51234`: whoever has that port as its own, and is not us."""
+    port = unquote(peer).rpartition(":")[2]
+    if not port.isdigit():
+        return None
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.laddr and connection.laddr.port == int(port) and connection.pid not in (None, os.getpid()):
+                return psutil.Process(connection.pid)
+    except (psutil.Error, OSError):
+        log.debug("looking for the engine of %s", peer, exc_info=True)
+    return None
+
+
+class EngineLogs:
+    """Where what we have to say of a resource is shown, by the engine's connection."""
+
+    def __init__(self) -> None:
+        self._stubs: OrderedDict[str, engine_pb2_grpc.EngineStub] = OrderedDict()
+        self._addresses: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def attach(self, peer: str, address: str) -> None:
+        """The engine tells where it listens."""
+        if not address:
+            return
+        with self._lock:
+            if self._addresses.get(peer) == address:
+                return
+            self._addresses[peer] = address
+            self._stubs[peer] = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address))
+            while len(self._stubs) > REMEMBERED:
+                gone, _ = self._stubs.popitem(last=False)
+                self._addresses.pop(gone, None)
+
+    def of(self, peer: str, urn: str) -> "ResourceLog":
+        with self._lock:
+            return ResourceLog(self._stubs.get(peer), urn)
+
+
+class ResourceLog:
+    """What is said of one resource, in the engine's display."""
+
+    def __init__(self, stub: engine_pb2_grpc.EngineStub | None, urn: str) -> None:
+        self._stub = stub
+        self._urn = urn
+        self._last = ""
+
+    def warning(self, text: str) -> None:
+        self._say(engine_pb2.WARNING, text, passing=False)
+
+    def info(self, text: str) -> None:
+        self._say(engine_pb2.INFO, text, passing=False)
+
+    def status(self, text: str) -> None:
+        """Shown beside the resource while it is being worked on; an empty text takes it away."""
+        if text != self._last:
+            self._last = text
+            self._say(engine_pb2.INFO, text, passing=True)
+
+    def _say(self, severity: Any, text: str, *, passing: bool) -> None:
+        if self._stub is None:
+            return
+        request = engine_pb2.LogRequest(severity=severity, message=text, urn=self._urn, streamId=0, ephemeral=passing)
+        try:
+            self._stub.Log(request, timeout=PATIENCE_SECONDS)
+        except grpc.RpcError:
+            log.debug("the engine of %s does not listen", self._urn, exc_info=True)

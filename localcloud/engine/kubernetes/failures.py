@@ -1,0 +1,54 @@
+"""What can come of an operation that did not succeed, in the official provider's words."""
+
+from collections.abc import Iterable
+
+from localcloud.engine.kubernetes.api import ApiError
+from localcloud.engine.kubernetes.checkpoint import Masks
+from localcloud.engine.kubernetes.objects import Object
+
+CONFLICT_HELP = (
+    "https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/"
+    "managing-resources-with-server-side-apply/#handle-field-conflicts-on-existing-resources"
+)
+EXISTS_HELP = """
+
+The resource already exists in the cluster. This can happen when:
+
+  - Renaming a Pulumi resource: use an alias to preserve the identity,
+    or use deleteBeforeReplace if the resource needs replacement.
+  - Adopting a resource into Pulumi: use `pulumi import`.
+  - Intentional upsert: set upsertExistingObjects on the provider to allow
+    server-side apply to update existing objects on create."""
+REMOVAL_HELP = (
+    "you can remove this resource from Pulumi state by rerunning the operation with the "
+    'PULUMI_K8S_DELETE_UNREACHABLE environment variable set to "true"'
+)
+
+
+class OperationFailed(Exception):
+    """Nothing came of it."""
+
+
+class InitializationFailed(Exception):
+    """The object exists, but not as asked: the engine keeps `id` and `state` and tries again with the next update."""
+
+    def __init__(self, id: str, state: Object, secrets: Masks, reasons: Iterable[str], inputs: Object | None = None) -> None:
+        self.reasons = list(reasons)
+        super().__init__(self.reasons[0])
+        self.id = id
+        self.state = state
+        self.secrets = secrets
+        self.inputs = inputs
+        """For a refresh."""
+
+
+def told(error: Exception, manager: str) -> str:
+    """The server's refusal, with help where the official provider has some. A conflict's own text names fields and owners."""
+    if isinstance(error, ApiError) and error.already_exists:
+        return f"{error}{EXISTS_HELP}"
+    if isinstance(error, ApiError) and error.conflict:
+        return (
+            f"server-side apply field conflict detected, see {CONFLICT_HELP} for troubleshooting help\n"
+            f'The resource managed by field manager "{manager}" had an apply conflict: {error}'
+        )
+    return str(error)

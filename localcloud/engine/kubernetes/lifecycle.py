@@ -1,0 +1,330 @@
+"""The life of a resource: check, difference, create, read, update, delete, on plain values.
+
+https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.engine.codec import Unknown, has_unknowns
+from localcloud.engine.kubernetes import applying, checkpoint, immutable, managed_fields, naming, objects
+from localcloud.engine.kubernetes.api import ApiError, Unreachable
+from localcloud.engine.kubernetes.checkpoint import Masks
+from localcloud.engine.kubernetes.cluster import Cluster
+from localcloud.engine.kubernetes.difference import Change, compare, confirmed
+from localcloud.engine.kubernetes.discovery import NoSuchKind
+from localcloud.engine.kubernetes.engines import ResourceLog
+from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, told
+from localcloud.engine.kubernetes.objects import DEFINITION, Object
+from localcloud.engine.kubernetes.shapes import pruned
+from localcloud.engine.kubernetes.tokens import Kind
+from localcloud.engine.kubernetes.waits.asked import BadCondition
+from localcloud.engine.kubernetes.waits.jobs import JOB
+from localcloud.engine.kubernetes.waits.scene import Scene
+from localcloud.engine.kubernetes.waits.wait import NotReady, Patience, seconds_for, unready, until_gone, until_ready
+from localcloud.engine.paths import parse
+
+REFUSALS = (ApiError, Unreachable, NoSuchKind, BadCondition)
+PROPAGATION = {"orphan": "Orphan", "background": "Background"}
+UNREADY_PATH = '.metadata.annotations["pulumi.com/replaceUnready"]'
+
+
+@dataclass(frozen=True)
+class Task:
+    """One resource in one engine run."""
+
+    cluster: Cluster
+    kind: Kind
+    urn: str
+    log: ResourceLog
+    gone: Callable[[], bool]
+    """The engine was killed, or asked us to stop."""
+
+    def patience(self, inputs: Mapping[str, Any], custom: float) -> Patience:
+        return Patience(seconds_for(inputs, custom), self.gone)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A resource as the engine records it."""
+
+    id: str
+    state: Object
+    secrets: Masks
+    inputs: Object | None = None
+    """After a refresh."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What an update would do."""
+
+    changes: tuple[Change, ...]
+    replaces: tuple[str, ...] = ()
+    """Reasons for a new object that are no change of a place."""
+    delete_first: bool = False
+
+
+def check(
+    cluster: Cluster,
+    kind: Kind,
+    inputs: Mapping[str, Any],
+    previous: Mapping[str, Any],
+    logical: str,
+    *,
+    seed: bytes = b"",
+    proposed: str = "",
+    disabled: bool = False,
+) -> Object:
+    """The inputs with a name and a namespace. Raises naming.Unnamed."""
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, **objects.from_pulumi(inputs)}
+    obj = naming.named(
+        objects.normalized({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
+    )
+    if isinstance(obj["metadata"], Unknown):
+        return obj
+    if cluster.default_namespace and not obj["metadata"].get("namespace") and cluster.discovery.namespaced(kind):
+        obj = objects.with_metadata(obj, namespace=cluster.default_namespace)
+    if kind == DEFINITION:
+        cluster.discovery.announce(obj)
+    return obj
+
+
+def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[str]) -> Difference:
+    """What `inputs` change about a resource in `state`."""
+    cluster = task.cluster
+    old_inputs, live = checkpoint.split(state)
+    new = _in_its_namespace(task, objects.normalized(objects.from_pulumi(inputs)))
+    old = _in_its_namespace(task, pruned(live, objects.normalized(old_inputs)))
+    if objects.name(new):
+        old = objects.with_metadata(old, name=objects.name(live))  # a name that the server made may be told later
+    patterns = immutable.patterns(
+        new,
+        mutable_config_maps=cluster.settings.mutable_config_maps,
+        mutable_secrets=cluster.settings.mutable_secrets,
+    )
+    changes = compare(old, new, patterns, [parse(text) for text in ignored])
+    if changes and not cluster.unreachable and not has_unknowns(new) and objects.identity(new) == objects.identity(live):
+        manager = checkpoint.field_manager(state, new)
+        changes = confirmed(changes, live, lambda: applying.stored(cluster, new, manager))
+    reasons = (UNREADY_PATH,) if _must_be_ready(task, new, live) else ()
+    replaced = bool(reasons) or any(change.replace for change in changes)
+    same_place = (objects.name(new), objects.namespace(new)) == (objects.name(live), objects.namespace(live))
+    delete_first = replaced and naming.is_named(new) and not naming.is_autonamed(new) and same_place
+    return Difference(tuple(changes), reasons, delete_first)
+
+
+def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
+    """What a preview knows of an object that does not exist: the server's answer to a dry run, or the inputs."""
+    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
+        return Outcome("", objects.to_pulumi(inputs), secrets)
+    manager = checkpoint.field_manager({}, inputs)
+    try:
+        live = applying.created(task.cluster, inputs, manager, task.log, task.gone, dry_run=True)
+    except ApiError as error:
+        if error.forbidden or error.already_exists or error.namespace_missing:
+            return Outcome("", objects.to_pulumi(inputs), secrets)
+        raise OperationFailed(_not_created(task, error, manager)) from error
+    except Unreachable as error:
+        raise OperationFailed(_not_created(task, error, manager)) from error
+    live.pop("status", None)
+    return Outcome("", *checkpoint.state_of(live, inputs, secrets, manager))
+
+
+def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) -> Outcome:
+    """Make it and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    _must_be_reachable(task)
+    manager = checkpoint.field_manager({}, inputs)
+    try:
+        live = applying.created(task.cluster, inputs, manager, task.log, task.gone, dry_run=False)
+    except NoSuchKind as error:
+        raise OperationFailed(
+            f'creation of resource "{task.urn}" with kind {task.kind} failed because the Kubernetes API server reported that '
+            f"the apiVersion for this resource does not exist. Verify that any required CRDs have been created: {error}"
+        ) from error
+    except REFUSALS as error:
+        raise OperationFailed(_not_created(task, error, manager)) from error
+    task.log.status("")
+    why = (
+        f'resource "{task.urn}" was successfully created, but the Kubernetes API server reported '
+        "that it failed to fully initialize or become live"
+    )
+    return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=False)
+
+
+def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
+    """The object as it is now; None when it is gone. Raises OperationFailed and InitializationFailed."""
+    cluster = task.cluster
+    if cluster.unreachable:
+        return _read_unreachable(task, id, state, inputs, secrets)
+    where, called = objects.parse_identity(id)
+    old = objects.normalized(objects.from_pulumi(inputs))
+    identity = {"name": called, "namespace": where or objects.namespace(old)}
+    wanted = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, "metadata": identity}
+    try:
+        live = cluster.get(_in_its_namespace(task, wanted))
+    except NoSuchKind:
+        return None
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise OperationFailed(str(error)) from error
+    except Unreachable as error:
+        raise OperationFailed(str(error)) from error
+    seen = _seen_as_input(live, old)
+    manager = checkpoint.field_manager(state, old)
+    outcome = Outcome(id, *checkpoint.state_of(live, seen, secrets, manager), inputs=objects.to_pulumi(seen))
+    reasons = unready(cluster, old, live) if old else None
+    if reasons is None:
+        return outcome
+    text = f"Resource '{called}' was created but failed to initialize"
+    raise InitializationFailed(id, outcome.state, outcome.secrets, (text, *reasons), outcome.inputs)
+
+
+def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
+    """What a preview knows of an object that an update will change."""
+    inputs = objects.normalized(objects.from_pulumi(inputs))
+    if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
+        return Outcome("", objects.to_pulumi(inputs), secrets)
+    manager = checkpoint.field_manager(state, inputs)
+    try:
+        live = task.cluster.get(inputs)
+        answer = applying.updated(task.cluster, inputs, live, manager, [parse(text) for text in ignored], dry_run=True)
+    except ApiError as error:
+        if error.forbidden:
+            return Outcome("", objects.to_pulumi(inputs), secrets)
+        raise OperationFailed(f'update of resource "{task.urn}" failed: {told(error, manager)}') from error
+    except Unreachable as error:
+        raise OperationFailed(f'update of resource "{task.urn}" failed: {error}') from error
+    return Outcome("", *checkpoint.state_of(answer, inputs, secrets, manager))
+
+
+def update(
+    task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str], custom_seconds: float
+) -> Outcome:
+    """Change it in place and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    _must_be_reachable(task)
+    inputs = objects.normalized(objects.from_pulumi(inputs))
+    manager = checkpoint.field_manager(state, inputs)
+    called = objects.identity(inputs)
+    why = f'the Kubernetes API server reported that "{called}" failed to fully initialize or become live'
+    try:
+        before = task.cluster.get(inputs)
+    except REFUSALS as error:
+        raise OperationFailed(f'update of resource "{task.urn}" failed: {error}') from error
+    try:
+        live = applying.updated(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
+    except REFUSALS as error:
+        kept, masks = checkpoint.state_of(before, inputs, secrets, manager)
+        raise InitializationFailed(called, kept, masks, [f"{why}: {told(error, manager)}"]) from error
+    return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
+
+
+def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom_seconds: float) -> None:
+    """Remove it and wait until it is gone. Raises OperationFailed and InitializationFailed."""
+    cluster = task.cluster
+    inputs, live = checkpoint.split(state)
+    if cluster.unreachable:
+        task.log.warning(f"configured Kubernetes cluster is unreachable: {cluster.unreachable}")
+        if cluster.settings.delete_unreachable:
+            task.log.info(_forgetting())
+            return
+        raise OperationFailed(f"configured Kubernetes cluster is unreachable. If the cluster was deleted, {REMOVAL_HELP}")
+    where, called = objects.parse_identity(id)
+    target = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, **live}
+    target = _in_its_namespace(task, objects.with_metadata(target, name=called, namespace=where or None))
+    policy = objects.annotation(inputs, objects.DELETION_PROPAGATION).lower()
+    try:
+        cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
+        until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
+    except NoSuchKind:
+        return  # its definition is gone, and it with it
+    except NotReady as error:
+        kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
+        raise InitializationFailed(id, kept, masks, [str(error)]) from error
+    except ApiError as error:
+        if not error.not_found:
+            raise OperationFailed(str(error)) from error
+    except Unreachable as error:
+        raise OperationFailed(str(error)) from error
+    finally:
+        if task.kind == DEFINITION:
+            cluster.discovery.forget()
+
+
+def _awaited(
+    task: Task, inputs: Object, live: Object, secrets: Masks, manager: str, custom_seconds: float, why: str, *, updating: bool
+) -> Outcome:
+    id = objects.identity(live)
+    try:
+        live = until_ready(task.cluster, inputs, live, task.patience(inputs, custom_seconds), task.log, updating=updating)
+    except (NotReady, BadCondition) as error:
+        seen, reasons = (error.live, error.reasons) if isinstance(error, NotReady) else (live, ())
+        kept, masks = checkpoint.state_of(seen, inputs, secrets, manager)
+        raise InitializationFailed(id, kept, masks, [f"{why}: {error}", *reasons]) from error
+    finally:
+        task.log.status("")
+        if task.kind == DEFINITION:
+            task.cluster.discovery.forget()
+    return Outcome(id, *checkpoint.state_of(live, inputs, secrets, manager))
+
+
+def _read_unreachable(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
+    settings = task.cluster.settings
+    task.log.warning(f"configured Kubernetes cluster is unreachable: {task.cluster.unreachable}")
+    if settings.delete_unreachable:
+        task.log.info(_forgetting())
+        return None
+    if settings.skip_update_unreachable:
+        return Outcome(id, dict(state), secrets, dict(inputs))
+    text = "failed to read resource state due to unreachable cluster. If the cluster was deleted, "
+    raise OperationFailed(text + REMOVAL_HELP)
+
+
+def _forgetting() -> str:
+    return (
+        "configured Kubernetes cluster is unreachable and the `deleteUnreachable` option is enabled. "
+        "Deleting the unreachable resource from Pulumi state"
+    )
+
+
+def _seen_as_input(live: Object, old: Object) -> Object:
+    """The inputs that a refresh records: what the program said, as it is now; after an import, what anybody said."""
+    if old:
+        return objects.normalized(pruned(live, old))
+    found = objects.normalized(managed_fields.told(live))
+    annotations = dict(objects.nested(found, "metadata", "annotations") or {})
+    for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
+        annotations.pop(name, None)
+    return objects.with_metadata(found, annotations=annotations or None)
+
+
+def _must_be_ready(task: Task, new: Object, live: Object) -> bool:
+    """`pulumi.com/replaceUnready`: a job that did not complete is made anew."""
+    if not objects.is_true(new, objects.REPLACE_UNREADY) or task.cluster.unreachable:
+        return False
+    if task.kind.kind != "Job":
+        task.log.warning("replaceUnready annotation is not supported for this resource")
+        return False
+    try:
+        return not JOB.look(Scene(task.cluster, task.cluster.get(live))).ready
+    except REFUSALS:
+        return False
+
+
+def _in_its_namespace(task: Task, obj: Object) -> Object:
+    """Objects of a namespace are in one; all others have none."""
+    if isinstance(obj.get("metadata"), Unknown):
+        return obj
+    where = (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.namespaced(task.kind) else None
+    return objects.with_metadata(obj, namespace=where)
+
+
+def _must_be_reachable(task: Task) -> None:
+    if task.cluster.unreachable:
+        raise OperationFailed(f"configured Kubernetes cluster is unreachable: {task.cluster.unreachable}")
+
+
+def _not_created(task: Task, error: Exception, manager: str) -> str:
+    return f'resource "{task.urn}" was not successfully created by the Kubernetes API server: {told(error, manager)}'

@@ -1,0 +1,117 @@
+"""Who owns which field of an object. https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localcloud.engine.kubernetes.objects import Object, nested
+
+CREATOR = "pulumi-kubernetes"
+"""The official provider creates under this name, and moves the fields to a name of the resource's own with the first update."""
+PREDECESSORS = (
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("before-first-apply", "Update"),
+    (CREATOR, "Update"),
+    ("pulumi-kubernetes.exe", "Update"),
+    ("pulumi-resource-kubernetes", "Update"),
+)
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+Fields = dict[str, Any]
+"""FieldsV1: members as `f:name`, elements of lists by key as `k:{...}`, of sets as `v:...`; `.` is the place itself."""
+
+
+def entries(obj: Mapping[str, Any]) -> list[Object]:
+    return nested(obj, "metadata", "managedFields") or []
+
+
+def taken_over(obj: Object, manager: str) -> list[Object] | None:
+    """The entries with what predecessors had in the name of `manager`; None where there is nothing to take over."""
+    theirs = [entry for entry in entries(obj) if _is_of(entry, PREDECESSORS)]
+    if not theirs:
+        return None
+    ours = [entry for entry in entries(obj) if _is_of(entry, [(manager, "Apply")])]
+    others = [entry for entry in entries(obj) if entry not in theirs and entry not in ours]
+    fields = _union(entry.get("fieldsV1") or {} for entry in [*ours, *theirs])
+    return [*others, {**(ours or theirs)[0], "manager": manager, "operation": "Apply", "fieldsV1": fields}]
+
+
+def has_predecessor(obj: Mapping[str, Any]) -> bool:
+    """Whether a preview must not mind conflicts: they will be gone, as the fields are taken over first."""
+    return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
+
+
+def owned_by_others(obj: Mapping[str, Any], path: Iterable[str], manager: str) -> bool:
+    """Whether somebody owns the place, and `manager` does not."""
+    owners = {entry.get("manager") for entry in entries(obj) if _has(entry.get("fieldsV1"), tuple(path))}
+    return bool(owners) and manager not in owners
+
+
+def told(obj: Object) -> Object:
+    """What somebody said about an object, without what the server or controllers made of it: the inputs after an import."""
+    applied = [entry for entry in entries(obj) if entry.get("operation") == "Apply" and not entry.get("subresource")]
+    last = nested(obj, "metadata", "annotations", LAST_APPLIED)
+    if applied:
+        fields = _union(entry.get("fieldsV1") or {} for entry in applied)
+    elif last:
+        fields = _fields_of(json.loads(last))
+    else:
+        return {name: value for name, value in obj.items() if name != "status"}
+    kept = _selected(obj, fields)
+    identity = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace")}
+    whole = {**kept, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    whole["metadata"] = {**(kept.get("metadata") or {}), **identity}
+    return whole
+
+
+def _is_of(entry: Mapping[str, Any], names: Iterable[tuple[str, str]]) -> bool:
+    return not entry.get("subresource") and any(
+        manager in ("*", entry.get("manager")) and operation == entry.get("operation") for manager, operation in names
+    )
+
+
+def _union(sets: Iterable[Fields]) -> Fields:
+    whole: Fields = {}
+    for fields in sets:
+        for name, inner in fields.items():
+            whole[name] = _union([whole.get(name) or {}, inner or {}])
+    return whole
+
+
+def _has(fields: Any, path: tuple[str, ...]) -> bool:
+    if not path:
+        return True
+    return isinstance(fields, Mapping) and f"f:{path[0]}" in fields and _has(fields[f"f:{path[0]}"], path[1:])
+
+
+def _selected(value: Any, fields: Fields) -> Any:
+    inner = [name for name in fields if name != "."]
+    if not inner:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _selected(member, fields[f"f:{name}"]) for name, member in value.items() if f"f:{name}" in fields}
+    if isinstance(value, list):
+        chosen = [(element, _of_element(place, element, fields)) for place, element in enumerate(value)]
+        return [_selected(element, found) for element, found in chosen if found is not None]
+    return value
+
+
+def _of_element(place: int, element: Any, fields: Fields) -> Fields | None:
+    for name, inner in fields.items():
+        kind, _, text = name.partition(":")
+        if kind == "i" and int(text) == place:
+            return inner or {}
+        if kind == "v" and json.loads(text) == element:
+            return {}
+        if kind == "k" and _has_key(element, json.loads(text)):
+            return inner or {}
+    return None
+
+
+def _has_key(element: Any, key: Mapping[str, Any]) -> bool:
+    return isinstance(element, Mapping) and all(element.get(name) == value for name, value in key.items())
+
+
+def _fields_of(manifest: Any) -> Fields:
+    """The fields that a manifest has; lists as a whole."""
+    return {f"f:{name}": _fields_of(member) if isinstance(member, Mapping) else {} for name, member in manifest.items()}

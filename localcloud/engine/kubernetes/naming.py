@@ -1,0 +1,50 @@
+"""Names of objects that the program does not name: the logical name and eight random digits, marked by an annotation.
+
+https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/metadata/naming.go
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from localcloud.engine.codec import Unknown
+from localcloud.engine.kubernetes import objects
+from localcloud.engine.kubernetes.objects import Object
+
+SUFFIX_LENGTH = 8
+DIGITS = "0123456789abcdef"
+
+
+class Unnamed(Exception):
+    """There must be a name, and the stack wants none made up."""
+
+
+def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
+    """The object with a name: its own, the one that it got before, or a new one. Raises Unnamed."""
+    if is_named(obj):
+        return obj
+    if objects.nested(obj, "metadata", "generateName"):
+        raise Unnamed("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
+    if previous:
+        if not objects.is_true(previous, objects.AUTONAMED):
+            return obj
+        name = objects.name(previous)
+    elif disabled:
+        raise Unnamed("autonaming is disabled, resource requires the .metadata.name field to be set")
+    else:
+        random = Random(hashlib.sha256(seed).digest()) if seed else secrets.SystemRandom()
+        name = proposed or f"{logical}-" + "".join(random.choice(DIGITS) for _ in range(SUFFIX_LENGTH))
+    if isinstance(obj.get("metadata"), Unknown):
+        return obj
+    return objects.with_annotation(objects.with_metadata(obj, name=name), objects.AUTONAMED, "true")
+
+
+def is_named(obj: Mapping[str, Any]) -> bool:
+    """Also by a name that is not known yet."""
+    return bool(objects.nested(obj, "metadata", "name"))
+
+
+def is_autonamed(obj: Mapping[str, Any]) -> bool:
+    return objects.is_true(obj, objects.AUTONAMED)

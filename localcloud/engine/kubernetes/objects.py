@@ -1,0 +1,159 @@
+"""Kubernetes objects as plain dictionaries: names, ids, and inputs in the form in which the API server keeps them."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.codec import Unknown, has_unknowns
+from localcloud.engine.kubernetes.tokens import Kind
+
+Object = dict[str, Any]
+
+SECRET = Kind("", "v1", "Secret")
+DEFINITION = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+
+AUTONAMED = "pulumi.com/autonamed"
+SKIP_AWAIT = "pulumi.com/skipAwait"
+WAIT_FOR = "pulumi.com/waitFor"
+TIMEOUT_SECONDS = "pulumi.com/timeoutSeconds"
+REPLACE_UNREADY = "pulumi.com/replaceUnready"
+PATCH_FORCE = "pulumi.com/patchForce"
+PATCH_FIELD_MANAGER = "pulumi.com/patchFieldManager"
+DELETION_PROPAGATION = "pulumi.com/deletionPropagationPolicy"
+
+MADE_BY_SERVER = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+)
+"""Of the metadata. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/"""
+
+UNDERSCORED = {
+    name.replace("-", "_"): name
+    for name in (
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    )
+}
+"""The SDK's typed classes cannot have properties with dashes."""
+DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
+
+
+def name(obj: Mapping[str, Any]) -> str:
+    return str(_metadata(obj).get("name") or "")
+
+
+def namespace(obj: Mapping[str, Any]) -> str:
+    return str(_metadata(obj).get("namespace") or "")
+
+
+def identity(obj: Mapping[str, Any]) -> str:
+    """The resource's id for Pulumi: `namespace/name`, or the name alone."""
+    return f"{namespace(obj)}/{name(obj)}" if namespace(obj) else name(obj)
+
+
+def parse_identity(id: str) -> tuple[str, str]:
+    """Namespace and name."""
+    where, _, called = id.rpartition("/")
+    return where, called
+
+
+def annotation(obj: Mapping[str, Any], key: str) -> str:
+    annotations = _metadata(obj).get("annotations")
+    value = annotations.get(key) if isinstance(annotations, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def is_true(obj: Mapping[str, Any], key: str) -> bool:
+    return annotation(obj, key) == "true"
+
+
+def with_metadata(obj: Object, **values: Any) -> Object:
+    """The object with these members of its metadata; None takes one away."""
+    metadata = {**_metadata(obj), **values}
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
+
+
+def with_annotation(obj: Object, key: str, value: str) -> Object:
+    annotations = _metadata(obj).get("annotations", {})
+    if isinstance(annotations, Unknown):
+        return obj
+    return with_metadata(obj, annotations={**annotations, key: value})
+
+
+def from_pulumi(inputs: Mapping[str, Any]) -> Object:
+    """Inputs as a manifest: with dashes where the SDK cannot have them."""
+    plain = {key: value for key, value in inputs.items() if not key.startswith("__")}
+    return _renamed(plain, UNDERSCORED)  # type: ignore[no-any-return]
+
+
+def to_pulumi(obj: Mapping[str, Any]) -> Object:
+    """A manifest as properties that the SDK's classes understand."""
+    return _renamed(dict(obj), DASHED)  # type: ignore[no-any-return]
+
+
+def normalized(obj: Object) -> Object:
+    """The manifest without what the server alone decides, and as it stores it: `stringData` is another way to write `data`."""
+    metadata = {key: value for key, value in _metadata(obj).items() if key not in MADE_BY_SERVER}
+    obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
+    kind = Kind.of(obj)
+    if has_unknowns(obj):
+        return obj
+    if kind == SECRET:
+        return _normalized_secret(obj)
+    if kind == DEFINITION:
+        return _normalized_definition(obj)
+    return obj
+
+
+def _normalized_secret(obj: Object) -> Object:
+    data = {key: _reencoded(value) for key, value in (obj.get("data") or {}).items()}
+    data |= {key: base64.b64encode(str(value).encode()).decode() for key, value in (obj.get("stringData") or {}).items()}
+    rest = {key: value for key, value in obj.items() if key not in ("data", "stringData")}
+    return {**rest, "data": data} if data else rest
+
+
+def _reencoded(value: Any) -> Any:
+    """Base64 as the server writes it; what is not base64 is for the server to refuse."""
+    try:
+        return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
+    except (binascii.Error, ValueError):
+        return value
+
+
+def _normalized_definition(obj: Object) -> Object:
+    rest = {key: value for key, value in obj.items() if key != "status"}
+    spec = rest.get("spec")
+    if isinstance(spec, Mapping) and spec.get("preserveUnknownFields") is False:
+        rest["spec"] = {key: value for key, value in spec.items() if key != "preserveUnknownFields"}
+    return rest
+
+
+def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {names.get(key, key): _renamed(member, names) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_renamed(element, names) for element in value]
+    return value
+
+
+def nested(obj: Any, *path: str) -> Any:
+    """The value at a path of members, or None."""
+    for part in path:
+        obj = obj.get(part) if isinstance(obj, Mapping) else None
+    return obj

@@ -1,0 +1,250 @@
+"""Pulumi's ResourceProvider protocol in front of the objects' lives.
+
+https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+
+from localcloud.engine.codec import Unsupported, decode, encode, merge
+from localcloud.engine.kubernetes import lifecycle, objects
+from localcloud.engine.kubernetes.api import ApiError, Unreachable
+from localcloud.engine.kubernetes.checkpoint import masks
+from localcloud.engine.kubernetes.cluster import Cluster
+from localcloud.engine.kubernetes.clusters import Clusters, NotConfigured
+from localcloud.engine.kubernetes.engines import EngineLogs, environment_of
+from localcloud.engine.kubernetes.failures import InitializationFailed, OperationFailed
+from localcloud.engine.kubernetes.lifecycle import Difference, Task
+from localcloud.engine.kubernetes.naming import Unnamed
+from localcloud.engine.kubernetes.settings import Settings, problems, replacing
+from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, of_urn, parse
+from localcloud.engine.paths import show
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+Kinds = provider_pb2.PropertyDiff
+KINDS = {
+    ("add", False): Kinds.ADD,
+    ("add", True): Kinds.ADD_REPLACE,
+    ("update", False): Kinds.UPDATE,
+    ("update", True): Kinds.UPDATE_REPLACE,
+    ("delete", False): Kinds.DELETE,
+    ("delete", True): Kinds.DELETE_REPLACE,
+}
+EXPECTED = (OperationFailed, NotServed, NotConfigured, Unnamed, Unsupported, ApiError, Unreachable)
+
+
+class Provider(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves any number of engine runs, each with its own cluster."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.clusters = Clusters()
+        self.logs = EngineLogs()
+
+    # The connection
+
+    def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.clusters.forget(context.peer())
+        self.logs.attach(context.peer(), request.engine_address)
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True, supports_autonaming_configuration=True)
+
+    def Attach(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.logs.attach(context.peer(), request.address)
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return plugin_pb2.PluginInfo(version=self.version)
+
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Whoever waits stops waiting; what was made stays in the state as not ready."""
+        self.clusters.cancel(context.peer())
+        return empty_pb2.Empty()
+
+    # The provider's own configuration
+
+    def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        config, _ = decode(request.news)
+        failures = [provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in problems(config)]
+        return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+
+    def DiffConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        changed, replaces = replacing(decode(request.old_inputs)[0], decode(request.news)[0])
+        some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(changes=some if changed else none, diffs=changed, replaces=replaces)
+
+    def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
+        config, _ = decode(request.args)
+        if wrong := problems(config):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(reason for _, reason in wrong))
+        environment = environment_of(context.peer())
+        cluster = Cluster(Settings.of(config, environment), environment)
+        if cluster.unreachable:
+            log.info("%s: %s", request.urn, cluster.unreachable)
+        self.clusters.remember(context.peer(), request.urn, cluster)
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True)
+
+    # Resources
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            if cluster.unreachable and cluster.settings.skip_update_unreachable:
+                text = "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping..."
+                self.logs.of(context.peer(), urn).warning(text)
+                return provider_pb2.CheckResponse(inputs=request.olds)
+            inputs, secrets = decode(request.news)
+            previous = objects.from_pulumi(decode(request.olds)[0])
+            modes = provider_pb2.CheckRequest.AutonamingOptions
+            checked = lifecycle.check(
+                cluster,
+                must_be_served(of_urn(urn), inputs),
+                inputs,
+                previous,
+                name_of_urn(urn),
+                seed=request.randomSeed,
+                proposed=request.autonaming.proposed_name,
+                disabled=request.HasField("autonaming") and request.autonaming.mode == modes.DISABLE,
+            )
+            return provider_pb2.CheckResponse(inputs=encode(checked, masks(checked, secrets)))
+
+        return self._answer(request, context, answer)
+
+    def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            state, inputs = decode(request.olds)[0], decode(request.news)[0]
+            found = lifecycle.difference(self._task(cluster, urn, context), state, inputs, request.ignoreChanges)
+            return _diff_response(found)
+
+        return self._answer(request, context, answer)
+
+    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            inputs, secrets = decode(request.properties)
+            task = self._task(cluster, urn, context)
+            manifest = objects.from_pulumi(inputs)
+            if request.preview:
+                seen = lifecycle.previewed_creation(task, manifest, secrets)
+            else:
+                seen = lifecycle.create(task, manifest, secrets, request.timeout)
+            return provider_pb2.CreateResponse(id=seen.id, properties=encode(seen.state, seen.secrets))
+
+        return self._answer(request, context, answer)
+
+    def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            state, secrets = decode(request.properties)
+            inputs, secret_inputs = decode(request.inputs)
+            seen = lifecycle.read(self._task(cluster, urn, context), request.id, state, inputs, merge(secrets, secret_inputs))
+            if seen is None:
+                return provider_pb2.ReadResponse()
+            return provider_pb2.ReadResponse(
+                id=seen.id,
+                properties=encode(seen.state, seen.secrets),
+                inputs=encode(seen.inputs or {}, masks(seen.inputs or {}, seen.secrets)),
+            )
+
+        return self._answer(request, context, answer)
+
+    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            state, _ = decode(request.olds)
+            inputs, secrets = decode(request.news)
+            task, ignored = self._task(cluster, urn, context), list(request.ignoreChanges)
+            if request.preview:
+                seen = lifecycle.previewed_update(task, state, inputs, secrets, ignored)
+            else:
+                seen = lifecycle.update(task, state, inputs, secrets, ignored, request.timeout)
+            return provider_pb2.UpdateResponse(properties=encode(seen.state, seen.secrets))
+
+        return self._answer(request, context, answer)
+
+    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(cluster: Cluster, urn: str) -> Any:
+            state, secrets = decode(request.properties)
+            lifecycle.delete(self._task(cluster, urn, context), request.id, state, secrets, request.timeout)
+            return empty_pb2.Empty()
+
+        return self._answer(request, context, answer)
+
+    # What the program does not use
+
+    def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        _unimplemented(context, f"the local Kubernetes provider has no functions, and {request.tok} is one")
+
+    def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
+        _unimplemented(context, f"the local Kubernetes provider has no components, and {request.type} is one")
+
+    def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
+        _unimplemented(context, f"the local Kubernetes provider has no methods, and {request.tok} is one")
+
+    def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
+        hung_up = threading.Event()
+        if not context.add_callback(hung_up.set):
+            hung_up.set()
+        resource_log = self.logs.of(context.peer(), urn)
+        return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: hung_up.is_set() or cluster.cancelled.is_set())
+
+    def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
+        """Find the cluster; turn what goes wrong into what the engine understands."""
+        began = time.monotonic()
+        try:
+            return answer(self.clusters.find(context.peer(), request.urn), request.urn)
+        except InitializationFailed as error:
+            _abort_unfinished(context, error)
+        except EXPECTED as error:
+            _abort(context, str(error))
+        except Exception as error:
+            log.exception("%s", request.urn)
+            _abort(context, f"internal error of the local Kubernetes provider, see its log: {type(error).__name__}: {error}")
+        finally:
+            verb = type(request).__name__.removesuffix("Request")
+            log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
+
+
+def _abort(context: grpc.ServicerContext, text: str) -> NoReturn:
+    """The code is what a Go provider's plain errors have."""
+    context.abort(grpc.StatusCode.UNKNOWN, text)
+    raise AssertionError("abort raises")
+
+
+def _unimplemented(context: grpc.ServicerContext, text: str) -> NoReturn:
+    context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+    raise AssertionError("abort raises")
+
+
+def _abort_unfinished(context: grpc.ServicerContext, error: InitializationFailed) -> NoReturn:
+    """The engine finds id and state among the status's details: https://grpc.io/docs/guides/error/#richer-error-model"""
+    detail = provider_pb2.ErrorResourceInitFailed(
+        id=error.id,
+        properties=encode(error.state, error.secrets),
+        reasons=error.reasons,
+        inputs=None if error.inputs is None else encode(error.inputs, masks(error.inputs, error.secrets)),
+    )
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(error))
+    status.details.add().Pack(detail)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    _abort(context, str(error))
+
+
+def _diff_response(found: Difference) -> Any:
+    some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
+    details = {
+        show(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replace], inputDiff=change.verb == "delete")
+        for change in found.changes
+    }
+    forced = [show(change.path) for change in found.changes if change.replace]
+    return provider_pb2.DiffResponse(
+        changes=some if found.changes or found.replaces else none,
+        replaces=[*forced, *found.replaces],
+        deleteBeforeReplace=found.delete_first,
+        hasDetailedDiff=True,
+        detailedDiff=details,
+    )

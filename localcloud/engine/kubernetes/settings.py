@@ -1,0 +1,124 @@
+"""The provider's own settings. https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.engine.codec import UNKNOWN
+from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
+
+FLAGS = {
+    "deleteUnreachable": "PULUMI_K8S_DELETE_UNREACHABLE",
+    "skipUpdateUnreachable": "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE",
+    "enablePatchForce": "PULUMI_K8S_ENABLE_PATCH_FORCE",
+    "upsertExistingObjects": "PULUMI_K8S_UPSERT_EXISTING_OBJECTS",
+    "enableConfigMapMutable": "PULUMI_K8S_ENABLE_CONFIGMAP_MUTABLE",
+    "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
+    "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
+}
+"""Settings that are on or off, and the engine's variables that count where the setting is not given."""
+TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
+WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
+"""The stand-in never gives the warnings that two of them suppress."""
+PLACE = ("kubeconfig", "context", "cluster")
+CLIENT_LIMITS = frozenset({"burst", "qps", "timeout"})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a provider resource, or the stack's configuration, says."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    cluster: str = ""
+    namespace: str = ""
+    timeout_seconds: float | None = None
+    delete_unreachable: bool = False
+    skip_update_unreachable: bool = False
+    patch_force: bool = False
+    upsert: bool = False
+    mutable_config_maps: bool = False
+    mutable_secrets: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], environment: Mapping[str, str]) -> "Settings":
+        def flag(name: str) -> bool:
+            value = config.get(name)
+            return _true(environment.get(FLAGS[name]) if value is None else value)
+
+        client = _object(config.get("kubeClientSettings"))
+        timeout = client.get("timeout") or environment.get("PULUMI_K8S_CLIENT_TIMEOUT")
+        texts = {name: str(config.get(name) or "") for name in ("context", "cluster", "namespace")}
+        return cls(
+            **texts,
+            kubeconfig=kubeconfig_text(config.get("kubeconfig")),
+            timeout_seconds=float(timeout) if timeout else None,
+            delete_unreachable=flag("deleteUnreachable"),
+            skip_update_unreachable=flag("skipUpdateUnreachable"),
+            patch_force=flag("enablePatchForce"),
+            upsert=flag("upsertExistingObjects"),
+            mutable_config_maps=flag("enableConfigMapMutable"),
+            mutable_secrets=flag("enableSecretMutable"),
+        )
+
+
+def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the stand-in cannot do with a provider's settings: property and reason."""
+    known = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
+    found = [
+        (name, f"the local Kubernetes provider does not know the provider setting {name}")
+        for name in sorted(config)
+        if name not in known and not name.startswith("__")
+    ]
+    if config.get("enableServerSideApply") not in (None, UNKNOWN) and not _true(config["enableServerSideApply"]):
+        found.append(("enableServerSideApply", "the local Kubernetes provider works with server-side apply only"))
+    if config.get("kubeClientSettings") is not UNKNOWN:
+        for name in sorted(_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
+            found.append(("kubeClientSettings", f"the local Kubernetes provider does not know kubeClientSettings.{name}"))
+    return found
+
+
+def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The settings that differ, and those whose change makes it another provider, with which all its resources move.
+
+    As the official provider: another cluster entry in the kubeconfig is another cluster, unless there is a
+    `clusterIdentifier`.
+    """
+    changed = sorted(name for name in {*olds, *news} if not name.startswith("__") and olds.get(name) != news.get(name))
+    identified = olds.get("clusterIdentifier") and news.get("clusterIdentifier")
+    if identified and olds["clusterIdentifier"] != news["clusterIdentifier"]:
+        return changed, ["clusterIdentifier"]
+    if identified:
+        return changed, []
+    if unknown := [name for name in PLACE if news.get(name) is UNKNOWN]:
+        return unknown[:1], unknown[:1]
+    before, after = _active_cluster(olds), _active_cluster(news)
+    moved = before is not None and after is not None and before != after
+    return changed, [name for name in PLACE if name in changed] if moved else []
+
+
+def kubeconfig_text(value: Any) -> str:
+    """A kubeconfig may be given as an object."""
+    return json.dumps(value) if isinstance(value, Mapping) else str(value or "")
+
+
+def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    text = kubeconfig_text(config.get("kubeconfig"))
+    if not text:
+        return None
+    try:
+        return Kubeconfig.load(text).active_cluster(config.get("context"), config.get("cluster"))
+    except BadKubeconfig:
+        return None
+
+
+def _true(value: Any) -> bool:
+    """The SDK writes settings as JSON texts."""
+    return value is True or value == "true"
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str) and value:
+        value = json.loads(value)
+    return value if isinstance(value, Mapping) else {}

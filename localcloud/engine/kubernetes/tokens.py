@@ -1,0 +1,73 @@
+"""Pulumi's type tokens and what they mean to Kubernetes: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PACKAGE = "kubernetes:"
+NOT_OBJECTS = ("helm.sh/", "kustomize", "yaml")
+"""Modules of the SDK whose resources are made of others, or are run by another tool."""
+
+
+class NotServed(Exception):
+    """A resource of the SDK that the stand-in does not have; the text says what to use."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of one version of an API group."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> "Kind":
+        group, _, version = str(manifest.get("apiVersion", "")).rpartition("/")
+        return cls(group, version, str(manifest.get("kind", "")))
+
+    def __str__(self) -> str:
+        return f"{self.api_version}/{self.kind}"
+
+
+def parse(token: str) -> Kind:
+    """The kind that a token names. Raises NotServed."""
+    module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
+    if not token.startswith(PACKAGE) or not module or not kind:
+        raise NotServed(f"the local Kubernetes provider does not know the resource type {token}")
+    if module.startswith(NOT_OBJECTS):
+        raise NotServed(
+            f"the local Kubernetes provider does not serve {token}; register the objects themselves, "
+            "e.g. with kubernetes.apiextensions.CustomResource or the typed classes"
+        )
+    group, _, version = module.rpartition("/")
+    return Kind("" if group == "core" else group, version, kind)
+
+
+def of_urn(urn: str) -> str:
+    """The type token in a URN."""
+    return urn.split("::")[2].split("$")[-1]
+
+
+def name_of_urn(urn: str) -> str:
+    return urn.split("::", 3)[3]
+
+
+def must_be_served(token: str, inputs: Mapping[str, Any]) -> Kind:
+    """The kind of a resource with these inputs. Raises NotServed for lists and Patch resources."""
+    kind = parse(token)
+    told = inputs.get("kind")
+    if kind.kind.endswith("List") and "items" in inputs:
+        # As the official provider: https://github.com/pulumi/pulumi-kubernetes/issues/2494
+        raise NotServed(
+            "list resources exist for compatibility with YAML manifests and Helm charts, "
+            "and cannot be created directly. Use the underlying resource type instead"
+        )
+    if kind.kind.endswith("Patch") and told != kind.kind:
+        raise NotServed(f"the local Kubernetes provider does not serve Patch resources, and {token} is one")
+    return kind

@@ -1,0 +1,73 @@
+"""`pulumi.com/waitFor`: conditions that the program itself names, in the words of `kubectl wait --for`.
+
+https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/await-with-annotations/
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, conditions_of
+
+STEP = re.compile(r"\.([A-Za-z0-9_\-]+)|\[(\d+)\]|\[\?\(@\.(\w+)\s*==\s*[\"']([^\"']*)[\"']\)\]")
+ABSENT = object()
+
+
+class BadCondition(Exception):
+    """The annotation's text means nothing to us."""
+
+
+def condition(text: str) -> Condition:
+    """All that the annotation asks for: one expression, or several in a JSON list. Raises BadCondition."""
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        parsed = None
+    expressions = parsed if isinstance(parsed, list) else [text]
+    if not expressions:
+        raise BadCondition("at least one condition must be specified")
+    for expression in expressions:
+        _holds(expression, {})
+
+    def look(scene: Scene) -> Verdict:
+        missing = [expression for expression in expressions if not _holds(expression, scene.live)]
+        return Verdict(False, f"Waiting for {', '.join(missing)}") if missing else READY
+
+    return Condition(look)
+
+
+def _holds(expression: str, live: Mapping[str, Any]) -> bool:
+    kind, _, rest = str(expression).partition("=")
+    if kind == "condition":
+        name, _, wanted = rest.partition("=")
+        found = {type.lower(): one for type, one in conditions_of(live).items()}.get(name.lower(), {})
+        return str(found.get("status", "")).lower() == (wanted or "true").lower()
+    if kind == "jsonpath":
+        path, _, wanted = rest.partition("}")
+        value = _at(live, path.removeprefix("{"))
+        wanted = wanted.removeprefix("=")
+        return value is not ABSENT and (not wanted or _text(value) == wanted.strip("'\""))
+    raise BadCondition(f'expected a "jsonpath=" or "condition=" prefix, got "{expression}"')
+
+
+def _at(live: Any, path: str) -> Any:
+    place = 0
+    while place < len(path):
+        step = STEP.match(path, place)
+        if step is None:
+            raise BadCondition(f'the local Kubernetes provider does not understand the path "{path}" of pulumi.com/waitFor')
+        place = step.end()
+        name, index, key, wanted = step.groups()
+        if name is not None:
+            live = live.get(name, ABSENT) if isinstance(live, Mapping) else ABSENT
+        elif index is not None:
+            live = live[int(index)] if isinstance(live, list) and int(index) < len(live) else ABSENT
+        else:
+            elements = live if isinstance(live, list) else []
+            live = next((one for one in elements if isinstance(one, Mapping) and str(one.get(key)) == wanted), ABSENT)
+    return live
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

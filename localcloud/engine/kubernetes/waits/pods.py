@@ -1,0 +1,79 @@
+"""Pods, and why they are not ready."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from localcloud.engine.kubernetes.objects import Object, name, namespace, nested
+from localcloud.engine.kubernetes.waits.scene import POD, READY, Condition, Scene, Verdict, conditions_of, holds
+
+
+def _look(scene: Scene) -> Verdict:
+    pod = scene.live
+    for condition, doing in (("PodScheduled", "scheduled"), ("Initialized", "initialized")):
+        if not holds(pod, condition):
+            return Verdict(False, f'Waiting for Pod "{called(pod)}" to be {doing}')
+    if holds(pod, "Ready") or nested(pod, "status", "phase") == "Succeeded":
+        return READY
+    return Verdict(False, f'Waiting for Pod "{called(pod)}" to be ready')
+
+
+def called(obj: Mapping[str, Any]) -> str:
+    """With the namespace unless it is the usual one."""
+    return f"{namespace(obj)}/{name(obj)}" if namespace(obj) not in ("", "default") else name(obj)
+
+
+def complaints(pods: list[Object]) -> list[str]:
+    """Why pods are not ready, a line for each that says."""
+    return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
+
+
+def of_owner(scene: Scene, owner: Object) -> list[str]:
+    """Why the pods of a workload are not ready."""
+    return complaints(scene.owned(POD, owner, nested(owner, "spec", "selector")))
+
+
+def _is_ready(pod: Object) -> bool:
+    return holds(pod, "Ready") or nested(pod, "status", "phase") == "Succeeded"
+
+
+def _complaints_of(pod: Object) -> Iterator[str]:
+    conditions = conditions_of(pod)
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") != "True":
+        if scheduled.get("message"):
+            yield f"[Pod {called(pod)}]: {scheduled['message']}"
+        return
+    status = "Ready" if conditions.get("Initialized", {}).get("status") == "True" else "Initialized"
+    message = conditions.get(status, {}).get("message") or ""
+    reasons = [line for line in (_reason(container) for container in _containers(pod)) if line]
+    if message or reasons:
+        yield f"[Pod {called(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
+
+
+def _containers(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _reason(container: Object) -> str:
+    if container.get("ready"):
+        return ""
+    found = []
+    waiting, ended = nested(container, "state", "waiting"), nested(container, "state", "terminated")
+    if waiting and waiting.get("reason") != "ContainerCreating":
+        found.append(f"[{waiting.get('reason')}] {waiting.get('message', '')}".strip())
+    if ended and ended.get("reason"):
+        told = ended.get("message")
+        found.append(
+            f"[{ended['reason']}] {told}"
+            if told
+            else f'container "{container.get("name")}" completed with exit code {ended.get("exitCode")}'
+        )
+    if last := nested(container, "lastState", "terminated"):
+        when, why = last.get("finishedAt"), last.get("reason")
+        found.append(f'container "{container.get("name")}" terminated at {when} ({why}: exit code {last.get("exitCode")})')
+        found += [last["message"]] if last.get("message") else []
+    return "\n".join(found)
+
+
+POD_READY = Condition(_look, lambda scene: complaints([scene.live]), when_read=True)

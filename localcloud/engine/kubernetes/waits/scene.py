@@ -1,0 +1,103 @@
+"""What is looked at while waiting for an object: itself and what belongs to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.engine.kubernetes.api import ApiError
+from localcloud.engine.kubernetes.cluster import Cluster
+from localcloud.engine.kubernetes.discovery import NoSuchKind
+from localcloud.engine.kubernetes.objects import Object, namespace, nested
+from localcloud.engine.kubernetes.tokens import Kind
+
+POD = Kind("", "v1", "Pod")
+
+
+@dataclass
+class Scene:
+    """One object at one moment."""
+
+    cluster: Cluster
+    live: Object
+    updating: bool = False
+    """The object was there before."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """For conditions over time; the same through all of one wait."""
+
+    def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
+        """Objects of a kind that `owner` controls; empty where they cannot be read."""
+        query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
+        uid = nested(owner, "metadata", "uid")
+        found = self.all(kind, **query)
+        return [one for one in found if any(ref.get("uid") == uid for ref in nested(one, "metadata", "ownerReferences") or [])]
+
+    def all(self, kind: Kind, **query: str) -> list[Object]:
+        try:
+            return self.cluster.items(kind, namespace(self.live), **query)
+        except (ApiError, NoSuchKind):
+            return []
+
+    def one(self, kind: Kind, name: str, where: str | None = None) -> Object | None:
+        metadata = {"name": name, "namespace": namespace(self.live) if where is None else where}
+        try:
+            return self.cluster.get({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
+        except (ApiError, NoSuchKind):
+            return None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far it is."""
+
+    ready: bool
+    saying: str = ""
+    """What it is waiting for."""
+    failed: tuple[str, ...] = ()
+    """Why it will never be ready."""
+
+
+READY = Verdict(True)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """When a kind is ready, and why it is not."""
+
+    look: Callable[[Scene], Verdict]
+    explain: Callable[[Scene], Sequence[str]] = lambda scene: ()
+    """Asked at the end of patience."""
+    related: bool = False
+    """It depends on other objects as well, whose changes a watch on this one does not see."""
+    when_read: bool = False
+    """A refresh says so too when it is not ready."""
+    seconds: float | None = None
+    """An upper limit of its own."""
+
+
+def selector_text(selector: Mapping[str, Any]) -> str:
+    """A LabelSelector as a query."""
+    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for rule in selector.get("matchExpressions") or []:
+        key, operator, values = rule["key"], rule["operator"], ",".join(rule.get("values") or [])
+        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}
+        parts.append(forms[operator])
+    return ",".join(parts)
+
+
+def conditions_of(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Status conditions by type."""
+    return {str(one.get("type")): one for one in nested(obj, "status", "conditions") or []}
+
+
+def holds(obj: Mapping[str, Any], condition: str) -> bool:
+    return conditions_of(obj).get(condition, {}).get("status") == "True"
+
+
+def observed(obj: Mapping[str, Any]) -> bool:
+    """Whether the controller has seen the object as it is now; before, its status is of an older one."""
+    return (nested(obj, "status", "observedGeneration") or 0) >= (nested(obj, "metadata", "generation") or 1)
+
+
+def count(obj: Mapping[str, Any], *path: str, default: int = 0) -> int:
+    value = nested(obj, *path)
+    return default if value is None else int(value)

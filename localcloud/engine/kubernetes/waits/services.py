@@ -1,0 +1,57 @@
+"""Services are ready when what they lead to is."""
+
+import time
+
+from localcloud.engine.kubernetes.objects import name, nested
+from localcloud.engine.kubernetes.tokens import Kind
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict
+
+ENDPOINTS = Kind("", "v1", "Endpoints")
+SETTLING_SECONDS = 1.0
+"""Endpoints that did not change for this long are as they will be; the official provider gives them ten seconds."""
+NO_PODS = (
+    "Service does not target any Pods. Selected Pods may not be ready, or field '.spec.selector' may not match labels on any Pods"
+)
+
+
+def _look(scene: Scene) -> Verdict:
+    if not _has_address(scene):
+        return Verdict(False, "Attempting to allocate IP address to Service")
+    if not _leads_to_pods(scene):
+        return READY
+    endpoints = scene.one(ENDPOINTS, name(scene.live))
+    if endpoints is None:
+        return Verdict(False, "Finding Pods to direct traffic to")
+    version = nested(endpoints, "metadata", "resourceVersion")
+    if scene.memory.get("version") != version:
+        scene.memory.update(version=version, since=time.monotonic())
+    if any(part.get("notReadyAddresses") for part in endpoints.get("subsets") or []):
+        return Verdict(False, "Waiting for the Pods of the Service to be ready")
+    if not scene.memory.get("read") and time.monotonic() - scene.memory["since"] < SETTLING_SECONDS:
+        return Verdict(False, "Finding Pods to direct traffic to")
+    return READY
+
+
+def _explain(scene: Scene) -> list[str]:
+    told = []
+    if _leads_to_pods(scene):
+        endpoints = scene.one(ENDPOINTS, name(scene.live)) or {}
+        if not any(part.get("addresses") for part in endpoints.get("subsets") or []):
+            told.append(NO_PODS)
+    if not _has_address(scene):
+        told.append("Service was not allocated an IP address; does your cloud provider support this?")
+    return told
+
+
+def _has_address(scene: Scene) -> bool:
+    if nested(scene.live, "spec", "type") != "LoadBalancer":
+        return True
+    return bool(nested(scene.live, "status", "loadBalancer", "ingress"))
+
+
+def _leads_to_pods(scene: Scene) -> bool:
+    spec = scene.live.get("spec") or {}
+    return spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None" and bool(spec.get("selector"))
+
+
+SERVICE = Condition(_look, _explain, related=True, when_read=True)

@@ -1,0 +1,44 @@
+"""Which kinds are waited for; of all others it is enough that they exist."""
+
+from localcloud.engine.kubernetes.objects import nested
+from localcloud.engine.kubernetes.waits.jobs import JOB
+from localcloud.engine.kubernetes.waits.pods import POD_READY
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, conditions_of, holds
+from localcloud.engine.kubernetes.waits.services import SERVICE
+from localcloud.engine.kubernetes.waits.volumes import CLAIM, VOLUME
+from localcloud.engine.kubernetes.waits.workloads import DAEMON_SET, DEPLOYMENT, REPLICATION_CONTROLLER, STATEFUL_SET
+
+
+def _established(scene: Scene) -> Verdict:
+    refused = conditions_of(scene.live).get("NamesAccepted", {})
+    if refused.get("status") == "False":
+        return Verdict(False, failed=(f"[{refused.get('reason')}] {refused.get('message')}",))
+    return READY if holds(scene.live, "Established") else Verdict(False, "Waiting for the definition to be established")
+
+
+def _quota(scene: Scene) -> Verdict:
+    wanted = nested(scene.live, "spec", "hard")
+    return READY if wanted == nested(scene.live, "status", "hard") else Verdict(False, "Waiting for the quota to count")
+
+
+def _secret(scene: Scene) -> Verdict:
+    """A token's data are filled in by a controller."""
+    if scene.live.get("type") != "kubernetes.io/service-account-token" or scene.live.get("data"):
+        return READY
+    return Verdict(False, "Waiting for the token")
+
+
+CONDITIONS = {
+    "apiextensions.k8s.io/v1/CustomResourceDefinition": Condition(_established, seconds=60.0),
+    "apps/v1/DaemonSet": DAEMON_SET,
+    "apps/v1/Deployment": DEPLOYMENT,
+    "apps/v1/StatefulSet": STATEFUL_SET,
+    "batch/v1/Job": JOB,
+    "v1/PersistentVolume": VOLUME,
+    "v1/PersistentVolumeClaim": CLAIM,
+    "v1/Pod": POD_READY,
+    "v1/ReplicationController": REPLICATION_CONTROLLER,
+    "v1/ResourceQuota": Condition(_quota, seconds=60.0),
+    "v1/Secret": Condition(_secret, seconds=5.0),
+    "v1/Service": SERVICE,
+}

@@ -1,0 +1,33 @@
+"""Volumes and claims."""
+
+from localcloud.engine.kubernetes.objects import nested
+from localcloud.engine.kubernetes.tokens import Kind
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict
+
+STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass")
+PATIENCE_SECONDS = 300.0
+
+
+def _claim(scene: Scene) -> Verdict:
+    phase = nested(scene.live, "status", "phase")
+    if phase == "Bound":
+        return READY
+    if phase == "Pending" and _binds_late(scene):
+        return READY
+    return Verdict(False, f"Waiting for the claim to be bound (phase: {phase})")
+
+
+def _binds_late(scene: Scene) -> bool:
+    """Such a claim waits for a pod, which may come after it."""
+    called = nested(scene.live, "spec", "storageClassName")
+    storage_class = scene.one(STORAGE_CLASS, called, "") if called else None
+    return bool(nested(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
+
+
+def _volume(scene: Scene) -> Verdict:
+    phase = nested(scene.live, "status", "phase")
+    return READY if phase in ("Available", "Bound") else Verdict(False, f"Waiting for the volume (phase: {phase})")
+
+
+CLAIM = Condition(_claim, seconds=PATIENCE_SECONDS)
+VOLUME = Condition(_volume, seconds=PATIENCE_SECONDS)

@@ -1,0 +1,171 @@
+"""Waiting: for readiness after a creation or an update, and for the end after a deletion."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.engine.kubernetes import objects
+from localcloud.engine.kubernetes.api import ApiError, Unreachable
+from localcloud.engine.kubernetes.cluster import Cluster
+from localcloud.engine.kubernetes.engines import ResourceLog
+from localcloud.engine.kubernetes.objects import Object, name, nested
+from localcloud.engine.kubernetes.tokens import Kind
+from localcloud.engine.kubernetes.waits.asked import condition as asked_condition
+from localcloud.engine.kubernetes.waits.scene import Condition, Scene
+from localcloud.engine.kubernetes.waits.table import CONDITIONS
+
+DEFAULT_SECONDS = 600.0
+WATCH_SECONDS = 2
+"""A watch is begun anew this often, which notices that the engine is gone."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+ENDS_UNSEEN = frozenset(
+    {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
+    | {"batch/v1/Job"}
+)
+"""Kinds whose deletion is not waited for with skipAwait; for all others that annotation is of creation and update only.
+https://github.com/pulumi/pulumi-kubernetes/issues/1232"""
+
+
+class NotReady(Exception):
+    """The object is there but not ready; `live` is the last that was seen of it."""
+
+    def __init__(self, text: str, live: Object, reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.live = live
+        self.reasons = reasons
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, and who may end it."""
+
+    seconds: float
+    gone: Callable[[], bool]
+    """The engine was killed, or told to stop."""
+
+
+def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
+    """The resource option `customTimeouts`, else the annotation, else ten minutes."""
+    if custom:
+        return custom
+    told = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
+    return float(told) if told.isdigit() else DEFAULT_SECONDS
+
+
+def condition_for(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Condition | None:
+    """What readiness means; None where nothing is waited for. Raises BadCondition."""
+    if objects.is_true(inputs, objects.SKIP_AWAIT):
+        return None
+    if told := objects.annotation(inputs, objects.WAIT_FOR):
+        return asked_condition(told)
+    return CONDITIONS.get(str(Kind.of(live)))
+
+
+def until_ready(
+    cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog, *, updating: bool
+) -> Object:
+    """The live object when it is ready. Raises NotReady."""
+    wanted = condition_for(inputs, live)
+    if wanted is None:
+        return live
+    scene = Scene(cluster, live, updating)
+    deadline = time.monotonic() + min(patience.seconds, wanted.seconds or patience.seconds)
+    looks = 0
+    while True:
+        verdict = _looked(wanted, scene)
+        if verdict is not None:
+            log.status(verdict.saying)
+            if verdict.ready:
+                return scene.live
+            if verdict.failed:
+                raise NotReady(f"Resource '{name(live)}' was created but failed to initialize", scene.live, verdict.failed)
+        if patience.gone():
+            raise NotReady(f'Resource operation was cancelled for "{name(live)}"', scene.live, _reasons(wanted, scene))
+        if time.monotonic() >= deadline:
+            raise NotReady(f"'{name(live)}' timed out waiting to be Ready", scene.live, _reasons(wanted, scene))
+        pause = min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.0))
+        scene.live = _next(cluster, scene.live, pause, patience, by_watching=not wanted.related)
+        looks += 1
+
+
+def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
+    """At one look, for a refresh: why the object is not ready; None where it is, or where nobody asks."""
+    if objects.is_true(inputs, objects.SKIP_AWAIT):
+        return None
+    wanted = CONDITIONS.get(str(Kind.of(live)))
+    if wanted is None or not wanted.when_read:
+        return None
+    scene = Scene(cluster, live, updating=True, memory={"read": True})
+    verdict = wanted.look(scene)
+    return None if verdict.ready else (*verdict.failed, *_reasons(wanted, scene))
+
+
+def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
+    """Raises NotReady, naming finalizers that hold the object."""
+    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in ENDS_UNSEEN:
+        return
+    deadline = time.monotonic() + patience.seconds
+    seen, looks = live, 0
+    while True:
+        try:
+            found = cluster.get(live)
+            if nested(found, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
+                return  # another of the same name
+            seen = found
+        except ApiError as error:
+            if error.not_found:
+                return
+        except Unreachable:
+            pass
+        if time.monotonic() >= deadline or patience.gone():
+            held = ", ".join(nested(seen, "metadata", "finalizers") or [])
+            log.warning(f"finalizers might be preventing deletion ({held})")
+            raise NotReady("timed out waiting for the condition", seen)
+        time.sleep(min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.01)))
+        looks += 1
+
+
+def _looked(wanted: Condition, scene: Scene) -> Any:
+    """None where the server does not answer just now: an API server may restart while we wait."""
+    try:
+        return wanted.look(scene)
+    except (ApiError, Unreachable):
+        return None
+
+
+def _reasons(wanted: Condition, scene: Scene) -> tuple[str, ...]:
+    try:
+        return tuple(wanted.explain(scene))
+    except (ApiError, Unreachable):
+        return ()
+
+
+def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
+    """The object when it has changed, or after a while."""
+    try:
+        if by_watching:
+            return _watched(cluster, live, patience)
+        time.sleep(pause)
+        return cluster.get(live)
+    except ApiError as error:
+        if error.not_found:
+            raise NotReady(f'"{name(live)}" was deleted while waiting for it', live) from error
+    except Unreachable:
+        pass
+    time.sleep(pause)
+    return live
+
+
+def _watched(cluster: Cluster, live: Object, patience: Patience) -> Object:
+    now = cluster.get(live)
+    version = nested(now, "metadata", "resourceVersion")
+    if version != nested(live, "metadata", "resourceVersion"):
+        return now
+    query = {"fieldSelector": f"metadata.name={name(live)}", "resourceVersion": version}
+    for event in cluster.api.watch(cluster.collection(live), WATCH_SECONDS, cluster.cancelled, **query):
+        if event.get("type") == "MODIFIED":
+            return event["object"]  # type: ignore[no-any-return]
+        if event.get("type") == "DELETED":
+            break
+    return cluster.get(live)
