@@ -8,8 +8,13 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from localcloud.aws import extend
+
+if TYPE_CHECKING:
+    from localcloud.aws.server import Server
+    from localcloud.kubernetes.realizer import Realizer
 
 
 def main() -> int:
@@ -17,6 +22,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--ready-file", type=Path, help="JSON with pid, port and endpoint, written when requests are served")
     parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
+    parser.add_argument("--kubernetes", type=Path, help="let EKS clusters come alive, with what they need in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -34,14 +40,23 @@ def main() -> int:
     server = Server(arguments.port)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.stop).start())
+    realizer = _realize(arguments.kubernetes, server) if arguments.kubernetes else None
     endpoint = f"http://127.0.0.1:{server.port}"
     if arguments.ready_file:
         _write_whole(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
     logging.getLogger("localcloud.aws").info("serving on %s", endpoint)
     server.serve()
+    if realizer is not None:
+        realizer.close()
     if arguments.ready_file:
         arguments.ready_file.unlink(missing_ok=True)
     return 0
+
+
+def _realize(folder: Path, server: "Server") -> "Realizer":
+    from localcloud.kubernetes.realizer import Realizer
+
+    return Realizer(folder, ("127.0.0.1", server.port), server.serve_also)
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -88,6 +89,18 @@ class Server:
         self._ticker.start()
         self._server.serve_forever()
         self._server.server_close()
+
+    def serve_also(self, listener: socket.socket) -> Callable[[], None]:
+        """Take requests from another socket too, until the returned function is called."""
+        host, port = listener.getsockname()
+        other = make_server(host, port, self._server.app, threaded=True, request_handler=_Handler, fd=listener.fileno())
+        threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
+
+        def end() -> None:
+            other.shutdown()
+            other.server_close()
+
+        return end
 
     def stop(self) -> None:
         """Take no more requests; to be called from another thread than `serve`."""

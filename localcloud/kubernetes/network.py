@@ -43,6 +43,23 @@ def create(name: str) -> None:
     _in_own_thread(make)
 
 
+def try_out() -> None:
+    """Make a namespace with a bridge, which is gone when this returns. Raises OSError."""
+
+    def make() -> None:
+        _call("unshare", CLONE_NEWNET)
+        from pyroute2 import IPRoute, NetlinkError
+
+        try:
+            with IPRoute() as route:
+                route.link("add", ifname=BRIDGE, kind="bridge")
+                route.link("add", ifname="near", kind="veth", peer="far")
+        except NetlinkError as error:
+            raise OSError(error.code, str(error)) from error
+
+    _in_own_thread(make)
+
+
 def remove(name: str) -> None:
     """Links and addresses in it go too, once its last process has."""
     unmount(path_of(name))

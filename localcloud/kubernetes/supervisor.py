@@ -37,6 +37,10 @@ class Crash:
         return f"{self.name} {how}; the end of {self.log}:\n{tail(Path(self.log))}"
 
 
+class Ended(Exception):
+    """The cluster ends; nothing more is started or waited for."""
+
+
 class Supervisor:
     """The processes of one cluster by name."""
 
@@ -45,6 +49,7 @@ class Supervisor:
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
         self._crashes: dict[str, Crash] = {}
+        self._closed = False
         self._lock = threading.Lock()
 
     def start(
@@ -58,6 +63,8 @@ class Supervisor:
         folder: Path | None = None,
     ) -> Server:
         """Start a program inside the cluster's namespace, or another one, or outside of any; its log is logs/<name>.log."""
+        if self._closed:
+            raise Ended(f"{name} is not started any more")
         self._logs.mkdir(parents=True, exist_ok=True)
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
@@ -105,15 +112,18 @@ class Supervisor:
                 member.kill()
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
-    def expect_end(self) -> None:
-        """From here on nobody is missed."""
+    def close(self) -> None:
+        """From here on nothing is started, nobody is missed and whoever waits gives up."""
         with self._lock:
+            self._closed = True
             self._wanted.clear()
 
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float) -> None:
         """Wait until the check is true. Raises StartError with the log's end when the process ends or takes too long."""
 
         def state() -> str:
+            if self._closed:
+                raise Ended(f"{name} is not waited for any more")
             if (crash := self._crashes.get(name)) is not None:
                 raise StartError(str(crash))
             return "" if check() else "waiting"

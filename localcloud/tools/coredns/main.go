@@ -18,7 +18,7 @@ import (
 
 func init() {
 	// Order matters: a query passes the plugins in this order.
-	dnsserver.Directives = []string{"bind", "health", "ready", "errors", "log", "cache", "template", "hosts", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "health", "ready", "errors", "log", "cache", "hosts", "kubernetes", "template"}
 }
 
 func main() { coremain.Run() }

@@ -1,0 +1,146 @@
+"""The API server as an administrator sees it, from inside the cluster's namespace: also where the endpoint is private."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from localcloud.kubernetes import network
+from localcloud.kubernetes.pki import Certificate
+
+TIMEOUT_SECONDS = 30.0
+FIELD_MANAGER = "local-cloud"
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server refuses; the text is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Connection(http.client.HTTPSConnection):
+    """A connection made inside a namespace."""
+
+    def __init__(self, namespace: str | None, host: str, port: int, context: ssl.SSLContext, timeout: float) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._namespace, self._context_of_tls, self._seconds = namespace, context, timeout
+
+    def connect(self) -> None:
+        plain = network.connect(self._namespace, self.host, self.port, self._seconds)
+        try:
+            self.sock = self._context_of_tls.wrap_socket(plain, server_hostname=self.host)
+        except OSError:
+            plain.close()
+            raise
+
+
+class Api:
+    """One cluster's API server; for use by several threads at a time."""
+
+    def __init__(self, url: str, namespace: str | None, authority: Certificate, own: Certificate) -> None:
+        self._host, self._port = urlsplit(url).hostname or "", urlsplit(url).port or 443
+        self._namespace = namespace
+        self._context = ssl.create_default_context(cafile=authority.file)
+        self._context.load_cert_chain(own.file, own.key)
+        self._plurals: dict[tuple[str, str], tuple[str, bool]] = {}
+
+    def is_ready(self) -> bool:
+        """https://kubernetes.io/docs/reference/using-api/health-checks/"""
+        try:
+            return self._send("GET", "/readyz", None, {})[0] == 200
+        except OSError:
+            return False
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
+        """The parsed answer. Raises ApiError, and OSError while there is no API server."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        status, text = self._send(method, target, body, {"Content-Type": content_type})
+        if status >= 400:
+            raise ApiError(status, _message(text) or f"{method} {path}: status {status}")
+        return json.loads(text) if text else None
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.request("GET", path, **query)
+
+    def find(self, path: str) -> Any:
+        """As `get`; None where there is nothing."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def create(self, path: str, body: Json) -> Any:
+        return self.request("POST", path, body)
+
+    def patch(self, path: str, body: Json, *, kind: str = "merge-patch") -> Any:
+        return self.request("PATCH", path, body, f"application/{kind}+json")
+
+    def delete(self, path: str, **query: Any) -> None:
+        """Delete, or find it gone."""
+        try:
+            self.request("DELETE", path, **query)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def apply(self, item: Json) -> Any:
+        """Server-side apply of an object; what others set differently becomes ours."""
+        path = self.path_of(item)
+        return self.request("PATCH", path, item, "application/apply-patch+yaml", fieldManager=FIELD_MANAGER, force="true")
+
+    def path_of(self, item: Json) -> str:
+        """An object's URL, by its apiVersion, kind, namespace and name."""
+        version, metadata = item["apiVersion"], item["metadata"]
+        plural, namespaced = self._plural(version, item["kind"])
+        base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
+        return f"{base}{where}/{plural}/{metadata['name']}"
+
+    def watch(self, path: str, *, seconds: int = 300, **query: Any) -> Iterator[Json]:
+        """Events (`type`, `object`) for so many seconds, or until the API server ends it."""
+        target = f"{path}?{urlencode({**query, 'watch': 'true', 'timeoutSeconds': seconds})}"
+        with closing(self._connection(seconds + TIMEOUT_SECONDS)) as connection:
+            connection.request("GET", target)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise ApiError(response.status, _message(response.read()))
+            for line in response:
+                yield json.loads(line)
+
+    def _plural(self, version: str, kind: str) -> tuple[str, bool]:
+        if (version, kind) not in self._plurals:
+            found = self.get(f"/api/{version}" if "/" not in version else f"/apis/{version}")
+            for resource in found["resources"]:
+                if "/" not in resource["name"]:
+                    self._plurals[(version, resource["kind"])] = resource["name"], resource["namespaced"]
+        if (version, kind) not in self._plurals:
+            raise ApiError(404, f"the API server knows no {kind} of {version}")
+        return self._plurals[(version, kind)]
+
+    def _connection(self, timeout: float = TIMEOUT_SECONDS) -> _Connection:
+        return _Connection(self._namespace, self._host, self._port, self._context, timeout)
+
+    def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        data = None if body is None else json.dumps(body).encode()
+        with closing(self._connection()) as connection:
+            try:
+                connection.request(method, target, data, {"Accept": "application/json", **headers})
+                response = connection.getresponse()
+                return response.status, response.read()
+            except http.client.HTTPException as error:
+                raise ConnectionError(f"{method} {target}: {error!r}") from error
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace")

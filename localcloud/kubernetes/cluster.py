@@ -1,0 +1,299 @@
+"""One local cluster: what it has, how it comes up and how it ends."""
+
+import base64
+import json
+import logging
+import queue
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.kubernetes import addresses, dns, network
+from localcloud.kubernetes.addresses import Addresses
+from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.control_plane import ControlPlane
+from localcloud.kubernetes.ledger import Ledger
+from localcloud.kubernetes.part import Part, parts
+from localcloud.kubernetes.pki import MASTERS, Authority, Certificate
+from localcloud.kubernetes.state import ClusterState, Phase
+from localcloud.kubernetes.supervisor import Supervisor
+from localcloud.processes import ROOT
+
+log = logging.getLogger(__name__)
+
+LEDGER = "ledger"
+LOOPBACK = "loopback"
+LOOPBACK_SECONDS = 30.0
+PREFIX = "gpumpi"
+"""Of every network namespace that we make."""
+
+Changed = Callable[["Cluster"], None]
+
+
+class Cluster:
+    """Everything happens in a thread of its own, in the order in which it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        name: str,
+        region: str,
+        account: str,
+        vpc: IPv4Network,
+        services: IPv4Network,
+        issuer: str,
+        is_public: bool,
+        folder: Path,
+        digest: str,
+        aws: tuple[str, int],
+        serve: Callable[[socket.socket], Callable[[], None]],
+        on_change: Changed,
+        namespaces: bool,
+    ) -> None:
+        self.number, self.name, self.region, self.account = number, name, region, account
+        self.id = f"{number}-{name}"
+        self.issuer = issuer
+        """Of service account tokens."""
+        self.is_public = is_public
+        self.folder = folder / self.id
+        self.folder.mkdir(parents=True, mode=0o700)
+        self.namespace = f"{PREFIX}-{digest}-{number}" if namespaces else None
+        self.addresses = Addresses(vpc, services)
+        self.ledger = Ledger(self.folder / LEDGER)
+        self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self._tell)
+        self.pki = Authority(self.folder / "pki")
+        self._aws, self._serve, self._on_change = aws, serve, on_change
+        self._closers: list[Callable[[], None]] = []
+        self._phase: Phase = "starting"
+        self._problem = ""
+        self._port = 0
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._pending = 0
+        self._counting, self._telling = threading.Lock(), threading.Lock()
+        self._is_ending = self._is_gone = False
+        self.control_plane = ControlPlane(self)
+        self._administrator = self.pki.issue("kubernetes-admin", organizations=(MASTERS,), file="admin")
+        self.api = Api(self.control_plane.url, self.namespace, self.pki.certificate, self._administrator)
+        self.admin_kubeconfig = self.kubeconfig_for(self._administrator, "admin")
+        self._parts: list[Part] = []
+        self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)
+
+    # What others use of it.
+
+    @property
+    def aws_url(self) -> str:
+        """The local AWS, as programs of the cluster reach it."""
+        address, port = self._aws if self.namespace is None else (str(addresses.AWS_ADDRESS), addresses.AWS_PORT)
+        return f"http://{address}:{port}"
+
+    @property
+    def endpoint(self) -> str:
+        """As EKS shows it: on 127.0.0.1 where it is public, else the address inside the VPC."""
+        if self.namespace is None:
+            return self.control_plane.url
+        return f"https://127.0.0.1:{self._port}" if self.is_public and self._port else self.addresses.api_server
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def problem(self) -> str:
+        return self._problem
+
+    @property
+    def is_gone(self) -> bool:
+        """Nothing of it is left."""
+        return self._is_gone
+
+    def listen(self, address: str, port: int) -> socket.socket:
+        """A listening socket inside the namespace (else on 127.0.0.1, any port), closed when the cluster ends."""
+        if self.namespace is None:
+            address, port = "127.0.0.1", 0
+        listener = network.listen(self.namespace, address, port)
+        self._closers.append(listener.close)
+        return listener
+
+    def kubeconfig_for(self, certificate: Certificate, file: str) -> Path:
+        """A kubeconfig for a program inside the namespace, known by the certificate."""
+        path = self.folder / f"{file}.kubeconfig"
+        cluster = {"server": self.control_plane.url, "certificate-authority": str(self.pki.certificate.file)}
+        user = {"client-certificate": str(certificate.file), "client-key": str(certificate.key)}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": self.name, "cluster": cluster}],
+            "users": [{"name": file, "user": user}],
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": file}}],
+            "current-context": self.name,
+        }
+        path.write_text(json.dumps(document, indent=1))  # JSON is YAML
+        return path
+
+    def part(self, kind: type[Part]) -> Any:
+        """The cluster's part of a kind."""
+        return next(part for part in self._parts if isinstance(part, kind))
+
+    # What the realizer asks of it.
+
+    def start(self) -> None:
+        self._ask(self._bring_up)
+        self._thread.start()
+
+    def hear(self, event: Event) -> None:
+        """A node group or an instance of the cluster."""
+
+        def tell() -> None:
+            for part in self._parts:
+                try:
+                    part.event(event)
+                except Exception:
+                    log.exception("%s of cluster %s failed on %s %s", type(part).__name__, self.id, event.kind, event.name)
+
+        self._ask(tell)
+
+    def restart_api_server(self) -> None:
+        self._ask(self.control_plane.restart_api_server)
+
+    def set_public(self, is_public: bool) -> None:
+        def change() -> None:
+            self.is_public = is_public
+            self._open_or_close_loopback()
+
+        self._ask(change)
+
+    def end(self) -> None:
+        """End and remove everything, in the cluster's thread; what it is doing is given up."""
+        if not self._is_ending:
+            self._is_ending = True
+            self.supervisor.close()
+            self._ask(self._end)
+            self._work.put(None)
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def progress(self, kind: Kind, name: str) -> Progress:
+        """Whether all that was asked for has happened. Only looks."""
+        if self._is_ending:
+            return DONE if self._is_gone else WAIT
+        if self._phase == "failed":
+            return Progress(True, self._problem)
+        if self._pending:
+            return WAIT
+        if kind == "cluster":
+            return DONE
+        answers = [part.progress(kind, name) for part in self._parts]
+        problem = next((answer.problem for answer in answers if answer.problem), "")
+        return Progress(bool(problem) or all(answer.done for answer in answers), problem)
+
+    def state(self) -> ClusterState:
+        endpoint = self.endpoint if self._phase == "ready" else ""
+        running, crashes = self.supervisor.running(), self.supervisor.crashes()
+        return ClusterState(self.name, self.region, self._phase, endpoint, self.namespace, self._problem, running, crashes)
+
+    # Its own thread.
+
+    def _ask(self, action: Callable[[], None]) -> None:
+        with self._counting:
+            self._pending += 1
+        self._work.put(action)
+
+    def _run(self) -> None:
+        while (action := self._work.get()) is not None:
+            try:
+                if action == self._end or not (self._is_ending or self._phase == "failed"):
+                    action()
+            except Exception as error:
+                self._fail(error)
+            finally:
+                with self._counting:
+                    self._pending -= 1
+
+    def _fail(self, error: Exception) -> None:
+        if self._is_ending:
+            log.info("the end of cluster %s: %r", self.id, error)
+            return
+        log.error("cluster %s failed: %s", self.id, error, exc_info=not isinstance(error, OSError))
+        self._problem = str(error) or repr(error)
+        self._enter("failed")
+
+    def _bring_up(self) -> None:
+        self._tell()
+        if self.namespace:
+            self._make_network(self.namespace)
+        self._parts = [part(self) for part in parts()]
+        for part in self._parts:
+            part.network()
+        self._open_or_close_loopback()
+        self.control_plane.start([option for part in self._parts for option in part.options()])
+        if self.namespace:
+            dns.start(self)
+        for part in self._parts:
+            part.ready()
+        self._enter("ready")
+
+    def _make_network(self, namespace: str) -> None:
+        self.ledger.add("namespace", namespace)
+        network.create(namespace)
+        plan = self.addresses
+        own = [IPv4Interface(f"{plan.router}/{plan.vpc.prefixlen}"), IPv4Interface(f"{plan.dns}/32")]
+        network.make_bridge(namespace, [*own, *(IPv4Interface(f"{address}/32") for address in addresses.LINK_LOCAL)])
+        self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT)))
+
+    def _open_or_close_loopback(self) -> None:
+        """The way in from this machine, where the endpoint is public."""
+        if self.namespace is None:
+            return
+        if not self.is_public:
+            self.supervisor.stop(LOOPBACK)
+            self._port = 0
+            return
+        if self._port:
+            return
+        ready = self.folder / f"{LOOPBACK}.ready"
+        ready.unlink(missing_ok=True)
+        target = f"{self.addresses.router}:{addresses.API_PORT}"
+        command = [sys.executable, "-m", "localcloud.kubernetes.loopback", "--namespace", self.namespace, "--to", target]
+        self.supervisor.start(LOOPBACK, [*command, "--ready-file", ready], outside=True, environment={"PYTHONPATH": str(ROOT)})
+        self.supervisor.await_ready(LOOPBACK, ready.exists, LOOPBACK_SECONDS)
+        self._port = int(json.loads(ready.read_text())["port"])
+
+    def _end(self) -> None:
+        self._enter("stopping")
+        for part in reversed(self._parts):
+            try:
+                part.stop()
+            except Exception:
+                log.exception("%s of cluster %s did not end properly", type(part).__name__, self.id)
+        try:
+            self.ledger.clean()
+            for close in reversed(self._closers):
+                close()
+            with self._telling:
+                shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            self._is_gone = True
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let those outside see the cluster as it is now."""
+        with self._telling:
+            if self.folder.exists():
+                self.state().save(self.folder)
+        self._on_change(self)
+
+
+def certificate_authority(cluster: Cluster) -> str:
+    """base64 of PEM, as EKS gives it."""
+    return base64.b64encode(cluster.pki.certificate.file.read_bytes()).decode()

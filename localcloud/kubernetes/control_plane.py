@@ -1,0 +1,215 @@
+"""etcd, API server, controller manager and scheduler of one cluster.
+
+RBAC and Node authorization are on, everybody has a certificate, nobody is anonymous.
+https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcloud.kubernetes import network
+from localcloud.kubernetes.addresses import API_PORT
+from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.pki import MASTERS, Authority, Certificate, make_key_pair
+from localcloud.tools import debian
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
+READY_SECONDS = 120.0
+ETCD_QUOTA_BYTES = 4 << 30
+"""A bench with a thousand nodes goes past etcd's 2 GiB."""
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Inside a namespace the usual ones; without namespaces, free ones."""
+
+    etcd: int = 2379
+    etcd_peer: int = 2380
+    api: int = API_PORT
+    controller_manager: int = 10257
+    scheduler: int = 10259
+
+
+def free_ports() -> Ports:
+    """Ports of 127.0.0.1 that nobody has now."""
+    sockets = [socket.create_server((LOCAL, 0)) for _ in range(5)]
+    try:
+        return Ports(*(each.getsockname()[1] for each in sockets))
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class ControlPlane:
+    """The four, with what they need on disk."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._options: Sequence[str] = ()
+        self.ports = Ports() if cluster.namespace else free_ports()
+
+    @property
+    def url(self) -> str:
+        """Of the API server, where its daemons are."""
+        return self._cluster.addresses.api_server if self._cluster.namespace else f"https://{LOCAL}:{self.ports.api}"
+
+    def start(self, options: Sequence[str]) -> None:
+        """Until the API server is ready, and the others run. Raises StartError."""
+        self._options = options
+        self._start_etcd()
+        self._start_api_server(self._certificates())
+        for name, port in (
+            (CONTROLLER_MANAGER, self.ports.controller_manager),
+            (SCHEDULER, self.ports.scheduler),
+        ):
+            self._start_follower(name, port)
+        self._cluster.supervisor.await_ready(CONTROLLER_MANAGER, self._has_service_account, READY_SECONDS)
+
+    def restart_api_server(self) -> None:
+        """As an upgrade of the control plane does."""
+        self._cluster.supervisor.stop(API_SERVER)
+        self._start_api_server(self._api_command)
+
+    def _start_etcd(self) -> None:
+        pki, ports, folder = self._cluster.pki, self.ports, self._cluster.folder / "etcd"
+        own = pki.issue("etcd", names=("localhost",), addresses=(LOCAL,))
+        client, peer = f"https://{LOCAL}:{ports.etcd}", f"https://{LOCAL}:{ports.etcd_peer}"
+        command: list[str | Path] = [
+            debian.ensure(debian.ETCD, log.info) / "etcd",
+            f"--data-dir={folder}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            *(f"--{side}cert-file={own.file}" for side in ("", "peer-")),
+            *(f"--{side}key-file={own.key}" for side in ("", "peer-")),
+            *(f"--{side}trusted-ca-file={pki.certificate.file}" for side in ("", "peer-")),
+            *(f"--{side}client-cert-auth" for side in ("", "peer-")),
+            f"--quota-backend-bytes={ETCD_QUOTA_BYTES}",
+            "--unsafe-no-fsync",  # what it holds ends with the local cloud
+        ]
+        self._cluster.supervisor.start(ETCD, command)
+        self._cluster.supervisor.await_ready(ETCD, lambda: self._answers(ports.etcd), READY_SECONDS)
+
+    def _answers(self, port: int) -> bool:
+        try:
+            network.connect(self._cluster.namespace, LOCAL, port, 1.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _certificates(self) -> list[str | Path]:
+        """Make what the API server needs; its command."""
+        cluster, pki, folder = self._cluster, self._cluster.pki, self._cluster.pki.folder
+        addresses = cluster.addresses
+        names = (
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+        )
+        serving = pki.issue(API_SERVER, names=names, addresses=(LOCAL, addresses.router, addresses.kubernetes))
+        etcd, kubelet = pki.issue("etcd-client"), pki.issue("kube-apiserver-kubelet-client", organizations=(MASTERS,))
+        signing, public = make_key_pair(folder, "service-accounts")
+        front = Authority(folder / "front-proxy", "front-proxy")
+        proxy = front.issue("front-proxy-client")
+        self._api_command: list[str | Path] = [
+            ensure(KUBE_APISERVER, log.info),
+            *self._listening(),
+            f"--etcd-servers=https://{LOCAL}:{self.ports.etcd}",
+            f"--etcd-cafile={pki.certificate.file}",
+            *_files("etcd-certfile", "etcd-keyfile", etcd),
+            *_files("tls-cert-file", "tls-private-key-file", serving),
+            f"--client-ca-file={pki.certificate.file}",
+            "--anonymous-auth=false",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction,PodSecurity",
+            "--allow-privileged=true",  # device plugins and CSI drivers; Pod Security says where
+            f"--service-cluster-ip-range={addresses.services}",
+            f"--service-account-issuer={cluster.issuer}",
+            f"--api-audiences={cluster.issuer},https://kubernetes.default.svc",
+            f"--service-account-key-file={public}",
+            f"--service-account-signing-key-file={signing}",
+            *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
+            f"--kubelet-certificate-authority={pki.certificate.file}",
+            "--kubelet-preferred-address-types=InternalIP",  # node names are known to no resolver here
+            f"--requestheader-client-ca-file={front.certificate.file}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            *_files("proxy-client-cert-file", "proxy-client-key-file", proxy),
+            "--enable-aggregator-routing=true",  # webhooks are called at their pods: no kube-proxy runs beside the API server
+            "--max-requests-inflight=1600",  # one process stands for EKS's several
+            "--max-mutating-requests-inflight=800",
+            "--shutdown-delay-duration=0s",
+            *self._options,
+        ]
+        return self._api_command
+
+    def _listening(self) -> list[str]:
+        if self._cluster.namespace:
+            where = f"--advertise-address={self._cluster.addresses.router}"
+            return ["--bind-address=0.0.0.0", where, f"--secure-port={self.ports.api}"]
+        # Nothing reaches it through the service `kubernetes`, as no pod runs.
+        return [f"--bind-address={LOCAL}", f"--secure-port={self.ports.api}", "--endpoint-reconciler-type=none"]
+
+    def _start_api_server(self, command: Sequence[str | Path]) -> None:
+        self._cluster.supervisor.start(API_SERVER, command)
+        self._cluster.supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS)
+
+    def _start_follower(self, name: str, port: int) -> None:
+        pki = self._cluster.pki
+        serving = pki.issue(name, names=("localhost",), addresses=(LOCAL,), file=f"{name}-serving")
+        own = self._cluster.kubeconfig_for(pki.issue(f"system:{name}"), name)
+        program = {CONTROLLER_MANAGER: KUBE_CONTROLLER_MANAGER, SCHEDULER: KUBE_SCHEDULER}[name]
+        command: list[str | Path] = [
+            ensure(program, log.info),
+            *(f"--{kind}kubeconfig={own}" for kind in ("", "authentication-", "authorization-")),
+            f"--bind-address={LOCAL}",
+            f"--secure-port={port}",
+            *_files("tls-cert-file", "tls-private-key-file", serving),
+            "--leader-elect=false",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+        ]
+        if name == CONTROLLER_MANAGER:
+            command += self._of_controllers()
+        self._cluster.supervisor.start(name, command)
+
+    def _of_controllers(self) -> list[str]:
+        pki = self._cluster.pki
+        return [
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={pki.folder / 'service-accounts.key'}",
+            f"--root-ca-file={pki.certificate.file}",
+            *_files("cluster-signing-cert-file", "cluster-signing-key-file", pki.certificate),
+            f"--service-cluster-ip-range={self._cluster.addresses.services}",
+        ]
+
+    def _has_service_account(self) -> bool:
+        """Pods can be made: the controller manager works."""
+        try:
+            return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
+        except (OSError, ApiError):
+            return False
+
+
+def _files(certificate_flag: str, key_flag: str, certificate: Certificate) -> list[str]:
+    return [f"--{certificate_flag}={certificate.file}", f"--{key_flag}={certificate.key}"]

@@ -1,0 +1,107 @@
+"""CoreDNS of one cluster: at the address that every pod is told, and behind the service `kube-dns` as on EKS.
+
+It runs in the VPC's namespace, from where no name of the internet can be asked: what is not of the cluster does not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes import network
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import COREDNS
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+NAME = "coredns"
+USER = "system:coredns"
+READY_SECONDS = 60.0
+READY_PORT = 8181
+RECORD_SECONDS = 2
+"""How long a record may be kept: workers of a job come and go."""
+
+
+def start(cluster: Cluster) -> None:
+    """Until it answers. Raises StartError."""
+    for item in _objects(cluster):
+        cluster.api.apply(item)
+    kubeconfig = cluster.kubeconfig_for(cluster.pki.issue(USER), NAME)
+    corefile = cluster.folder / "Corefile"
+    corefile.write_text(corefile_text(str(cluster.addresses.router), str(cluster.addresses.dns), str(kubeconfig), cluster.region))
+    cluster.supervisor.start(NAME, [ensure(COREDNS, log.info), "-conf", corefile])
+    cluster.supervisor.await_ready(NAME, lambda: _is_ready(cluster), READY_SECONDS)
+
+
+def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
+    """Pods' and services' names from the API server, nodes' private names from their form, and nothing else."""
+    zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
+    return f"""\
+.:53 {{
+    bind {router} {service}
+    errors
+    ready 127.0.0.1:{READY_PORT}
+    cache {RECORD_SECONDS} {{
+        denial 1000 1
+    }}
+    template IN A {zone} {{
+        match ^ip-(?P<a>[0-9]+)-(?P<b>[0-9]+)-(?P<c>[0-9]+)-(?P<d>[0-9]+)[.]
+        answer "{{{{ .Name }}}} 60 IN A {{{{ .Group.a }}}}.{{{{ .Group.b }}}}.{{{{ .Group.c }}}}.{{{{ .Group.d }}}}"
+        fallthrough
+    }}
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl {RECORD_SECONDS}
+    }}
+    template ANY ANY . {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
+
+
+def _is_ready(cluster: Cluster) -> bool:
+    try:
+        with network.connect(cluster.namespace, "127.0.0.1", READY_PORT, 2.0) as connection:
+            connection.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
+            return b" 200 " in connection.recv(100)
+    except OSError:
+        return False
+
+
+def _objects(cluster: Cluster) -> list[dict[str, Any]]:
+    readable = [("", ("endpoints", "services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",))]
+    rules = [{"apiGroups": [group], "resources": list(kinds), "verbs": ["list", "watch"]} for group, kinds in readable]
+    rbac, ports = "rbac.authorization.k8s.io", [("dns", "UDP"), ("dns-tcp", "TCP")]
+    metadata = {"name": "kube-dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}}
+    return [
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": USER}, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": USER},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": USER},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": USER}],
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {
+                "clusterIP": str(cluster.addresses.dns),
+                "ports": [{"name": name, "protocol": protocol, "port": 53, "targetPort": 53} for name, protocol in ports],
+            },
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {**metadata, "labels": {"kubernetes.io/service-name": "kube-dns"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [str(cluster.addresses.router)], "conditions": {"ready": True}}],
+            "ports": [{"name": name, "protocol": protocol, "port": 53} for name, protocol in ports],
+        },
+    ]

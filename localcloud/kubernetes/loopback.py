@@ -1,0 +1,68 @@
+"""The way from this machine to an API server inside a namespace: a port of 127.0.0.1, for no other machine.
+
+`python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE`
+
+It listens where it starts and then enters the namespace for good: each connection that it makes is made there.
+"""
+
+import argparse
+import asyncio
+import json
+import socket
+import sys
+from pathlib import Path
+
+from localcloud.kubernetes import network
+
+CHUNK = 1 << 16
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.loopback")
+    parser.add_argument("--namespace", required=True)
+    parser.add_argument("--to", required=True, help="address:port inside the namespace")
+    parser.add_argument("--port", type=int, default=0, help="of 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--ready-file", type=Path, required=True)
+    arguments = parser.parse_args()
+    address, port = arguments.to.rsplit(":", 1)
+    listener = network.listen(None, "127.0.0.1", arguments.port)
+    network.enter(arguments.namespace)
+    part = arguments.ready_file.with_suffix(".part")
+    part.write_text(json.dumps({"port": listener.getsockname()[1]}))
+    part.replace(arguments.ready_file)
+    asyncio.run(_serve(listener, address, int(port)))
+    return 0
+
+
+async def _serve(listener: socket.socket, address: str, port: int) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection(address, port)
+        except OSError:  # the API server is down: so is this connection
+            writer.close()
+            return
+        try:
+            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        finally:
+            for end in (writer, far_writer):
+                end.close()
+
+    server = await asyncio.start_server(connected, sock=listener, limit=CHUNK)
+    async with server:
+        await server.serve_forever()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Until the one side has said all; the other may still be speaking."""
+    try:
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        writer.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Hears the local AWS's events and lets EKS clusters come alive: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
+
+import hashlib
+import logging
+import queue
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws import events, gateway, patching
+from localcloud.aws.call import backend_of
+from localcloud.aws.eks import clusters as eks_clusters
+from localcloud.aws.eks.state import Eks
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.aws.patching import state_of
+from localcloud.kubernetes import capability
+from localcloud.kubernetes.cluster import Cluster, certificate_authority
+
+log = logging.getLogger(__name__)
+
+CLUSTER_TAG = "eks:cluster-name"
+"""On the instances of a managed node group."""
+Key = tuple[str, str, str]
+
+
+class Realizer:
+    """One cluster per EKS cluster; each ends with it."""
+
+    def __init__(self, folder: Path, aws: tuple[str, int], serve: Callable[[socket.socket], Callable[[], None]]) -> None:
+        self._folder, self._aws, self._serve = folder, aws, serve
+        self._capability = capability.examine()
+        self._clusters: dict[Key, Cluster] = {}
+        self._instances: dict[str, Key] = {}
+        self._ending: list[Cluster] = []
+        self._shown: dict[str, object] = {}
+        self._count = 0
+        self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
+        threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True).start()
+        log.info("%s", self._capability)
+        self._unregister = events.register(self.hear, self.progress)
+        patching.on_reset(self.end_all)
+
+    def clusters(self) -> list[Cluster]:
+        return list(self._clusters.values())
+
+    def cluster(self, identifier: str) -> Cluster | None:
+        """By `Cluster.id`."""
+        return next((cluster for cluster in self._clusters.values() if cluster.id == identifier), None)
+
+    def close(self) -> None:
+        """Hear no more, and end every cluster; returns when nothing is left."""
+        self._unregister()
+        self.end_all()
+        for cluster in self._ending:
+            cluster.wait()
+
+    def end_all(self) -> None:
+        """All at once, in their own threads: they may need the lock that our caller has."""
+        for cluster in self.clusters():
+            self._end(cluster)
+        self._clusters.clear()
+        self._instances.clear()
+
+    def hear(self, event: Event) -> None:
+        """Called while the request that caused it is answered: clusters work in their own threads."""
+        match event.kind:
+            case "cluster":
+                self._hear_cluster(event)
+            case "node-group" | "add-on":
+                key = (event.account, event.region, event.name.split("/", 1)[0])
+                if key in self._clusters:
+                    self._clusters[key].hear(event)
+            case "instance":
+                self._hear_instance(event)
+
+    def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+        cluster = self._clusters.get((account, region, name.split("/", 1)[0]))
+        if cluster is None:
+            return DONE
+        if cluster.phase == "ready" and cluster.id not in self._shown:
+            return WAIT  # EKS must not say ACTIVE and name another endpoint
+        return cluster.progress(kind, name)
+
+    def _hear_cluster(self, event: Event) -> None:
+        key = (event.account, event.region, event.name)
+        cluster = self._clusters.get(key)
+        if event.action == "created":
+            self._clusters[key] = self._begin(event)
+        elif cluster is None:
+            return
+        elif event.action == "updating":
+            self._update(cluster, event.details)
+        elif event.action == "gone":
+            self._end(self._clusters.pop(key))
+        elif event.details["status"] == "DELETING":
+            self._end(cluster)
+
+    def _end(self, cluster: Cluster) -> None:
+        self._ending = [other for other in self._ending if not other.is_gone]
+        self._ending.append(cluster)
+        cluster.end()
+
+    def _begin(self, event: Event) -> Cluster:
+        vpc = event.details["resourcesVpcConfig"]
+        known = state_of(backend_of("eks", event.account, event.region), Eks).clusters[event.name]
+        ec2 = backend_of("ec2", event.account, event.region)
+        self._count += 1
+        cluster = Cluster(
+            number=self._count,
+            name=event.name,
+            region=event.region,
+            account=event.account,
+            vpc=IPv4Network(ec2.get_vpc(vpc["vpcId"]).cidr_block),
+            services=IPv4Network(event.details["kubernetesNetworkConfig"]["serviceIpv4Cidr"]),
+            issuer=known.endpoint.issuer,
+            is_public=vpc["endpointPublicAccess"],
+            folder=self._folder,
+            digest=hashlib.sha256(str(self._folder).encode()).hexdigest()[:8],
+            aws=self._aws,
+            serve=self._serve,
+            on_change=self._changes.put,
+            namespaces=self._capability.real_nodes,
+        )
+        cluster.start()
+        return cluster
+
+    def _update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
+        """What EKS calls InProgress until we are done."""
+        params = {item["type"]: item["value"] for item in update["params"]}
+        if update["type"] == "VersionUpdate":
+            cluster.restart_api_server()
+        elif update["type"] == "EndpointAccessUpdate":
+            cluster.set_public(params["EndpointPublicAccess"] == "true")
+
+    def _hear_instance(self, event: Event) -> None:
+        tags = {tag["Key"]: tag["Value"] for tag in event.details.get("Tags", [])}
+        key = self._instances.get(event.name)
+        if key is None and CLUSTER_TAG in tags:
+            key = (event.account, event.region, tags[CLUSTER_TAG])
+        if key not in self._clusters:
+            return
+        self._instances[event.name] = key
+        self._clusters[key].hear(event)
+        if event.action == "gone":
+            del self._instances[event.name]
+
+    def _show_changes(self) -> None:
+        """A thread of its own: a cluster's thread never waits for the local AWS's lock, whose owner may wait for the cluster."""
+        while True:
+            cluster = self._changes.get()
+            try:
+                with gateway.LOCK:
+                    self._show(cluster)
+            except Exception:
+                log.exception("what became of cluster %s cannot be shown", cluster.id)
+
+    def _show(self, cluster: Cluster) -> None:
+        """Let EKS show what has become of a cluster."""
+        where = cluster.account, cluster.region, cluster.name
+        if cluster.phase != "ready" or self._clusters.get(where) is not cluster:
+            return
+        crashes = [str(crash) for crash in cluster.supervisor.crashes()]
+        seen = cluster.endpoint, crashes
+        if self._shown.get(cluster.id) != seen:
+            eks_clusters.set_endpoint(*where, cluster.endpoint, certificate_authority(cluster))
+            eks_clusters.set_problems(*where, crashes)
+            self._shown[cluster.id] = seen

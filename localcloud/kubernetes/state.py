@@ -1,0 +1,46 @@
+"""What a cluster tells of itself in a file, for those outside the local AWS's process."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from localcloud.kubernetes.supervisor import Crash
+from localcloud.processes import Server
+
+Phase = Literal["starting", "ready", "failed", "stopping"]
+FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    name: str
+    region: str
+    phase: Phase
+    endpoint: str = ""
+    namespace: str | None = None
+    problem: str = ""
+    """Why it failed."""
+    processes: list[Server] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+
+    @property
+    def is_well(self) -> bool:
+        return self.phase != "failed" and not self.crashes
+
+    def save(self, folder: Path) -> None:
+        """Whole or not at all: somebody may look at any time."""
+        part = folder / f"{FILE}.part"
+        part.write_text(json.dumps(asdict(self), indent=1))
+        part.replace(folder / FILE)
+
+
+def load_all(folder: Path) -> list[ClusterState]:
+    """Of each cluster below the folder, the oldest first."""
+    found = []
+    for file in sorted(folder.glob(f"*/{FILE}"), key=lambda file: int(file.parent.name.split("-", 1)[0])):
+        raw = json.loads(file.read_text())
+        processes = [Server(**entry) for entry in raw.pop("processes")]
+        crashes = [Crash(**entry) for entry in raw.pop("crashes")]
+        found.append(ClusterState(**raw, processes=processes, crashes=crashes))
+    return found
