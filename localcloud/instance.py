@@ -30,8 +30,9 @@ PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
 PASSPHRASE = "local"
 """Protects states that hold nothing real; a local cloud's states go when it stops."""
-SERVERS = ("aws", "provider")
-AWS_MODULE, PROVIDER_MODULE = "localcloud.aws", "localcloud.engine"
+KUBERNETES_PROVIDER = "kubernetes-provider"
+SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
+AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
 LOCK = "lock"
 CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home")
 
@@ -132,14 +133,14 @@ class LocalCloud:
 
     def environment(self) -> dict[str, str]:
         """Variables with which plain `pulumi`, `aws` and boto3 work on this local cloud."""
-        aws, provider = self.server("aws"), self.server("provider")
+        aws, provider, kubernetes = (self.server(name) for name in SERVERS)
         path = os.environ.get("PATH", os.defpath)
         own = str(self.bin)
         return {
             "PATH": path if path.split(os.pathsep)[0] == own else own + os.pathsep + path,
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
-            "PULUMI_DEBUG_PROVIDERS": f"aws:{provider.port}",
+            "PULUMI_DEBUG_PROVIDERS": f"aws:{provider.port},kubernetes:{kubernetes.port}",
             "PULUMI_HOME": str(self.folder / "home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -160,9 +161,11 @@ class LocalCloud:
         aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor))
         save([aws], self._record)
         aws = await_ready(aws)
-        provider = spawn("provider", PROVIDER_MODULE, logs, clean | {"AWS_ENDPOINT_URL": aws.url})
-        save([aws, provider], self._record)
-        save([aws, await_ready(provider)], self._record)
+        started = [aws]
+        for name, module in (("provider", PROVIDER_MODULE), (KUBERNETES_PROVIDER, KUBERNETES_MODULE)):
+            started.append(spawn(name, module, logs, clean | {"AWS_ENDPOINT_URL": aws.url}))
+            save(started, self._record)
+        save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
     def _install_programs(self, report: Report) -> None:
         """Where there is no official pulumi: our build, and beside it the language host that the official one would bring along.
