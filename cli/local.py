@@ -13,7 +13,10 @@ import yaml
 from rich.console import Console
 
 from cli import progress, validate
+from cli.recover import tell
 from infra import preflight, stack_file
+from infra.facts.model import FactsError
+from infra.interrupted import Unknown
 from infra.stack_file import NoSuchStack
 from localcloud.control import ControlError
 from localcloud.engine_events import Step
@@ -27,7 +30,18 @@ app = typer.Typer(no_args_is_help=True, help="The local cloud: run stacks on thi
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 FAILED = 1
-EXPECTED = (BuildError, ControlError, NoStack, NoSuchStack, NotOurFolder, NotRunning, PulumiError, StartError)
+EXPECTED = (
+    BuildError,
+    ControlError,
+    FactsError,
+    NoStack,
+    NoSuchStack,
+    NotOurFolder,
+    NotRunning,
+    PulumiError,
+    StartError,
+    Unknown,
+)
 """Whose text says what to do."""
 
 Home = Annotated[Path, typer.Option("--home", resolve_path=True, help="Folder of the local cloud; several run side by side.")]
@@ -159,11 +173,12 @@ def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = N
 
 @app.command()
 def recover(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
-    """After an engine was killed: take away its lock, so that the next `up` can complete what it began."""
+    """After an engine was killed: take away its lock and settle what it had begun, so that the next `up` or `destroy` goes on."""
     try:
-        LocalStack(LocalCloud(home), stack, config_dir).recover()
+        recovered = LocalStack(LocalCloud(home), stack, config_dir).recover(report)
     except EXPECTED as error:
         raise fail(error) from None
+    tell(recovered, report)
     errors.print("ready for the next up")
 
 

@@ -77,6 +77,20 @@ def settings(
 
 
 @app.command()
+def recover(
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")],
+    as_json: Json = False,
+) -> None:
+    """After `pulumi` was killed: take away its lock and settle what it had begun. Only while nobody works on the stack.
+
+    What AWS made of it goes into the stack's state, so that the next `pulumi up` or `destroy` goes on and nothing is made twice.
+    """
+    from cli import recover as verb
+
+    raise typer.Exit(verb.run(stack, as_json=as_json))
+
+
+@app.command()
 def demo(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what Pulumi prints.")] = False,
     as_json: Json = False,

@@ -21,8 +21,11 @@ from typing import Any, Literal, TextIO
 
 import yaml
 
-from infra import stack_file
+from infra import recovery, stack_file
+from infra.interrupted import Report
+from infra.lookups import Client
 from localcloud.engine_events import EventLog, Step
+from localcloud.environment import CREDENTIALS
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 
@@ -129,15 +132,13 @@ class LocalStack:
         state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
         return state
 
-    def recover(self) -> None:
-        """After a killed engine: take away its lock, and the state that it was writing if that is cut short."""
+    def recover(self, report: Report = print) -> recovery.Recovered:
+        """After a killed engine: take away its lock, mend the state that it was writing, settle what it had begun."""
         self.cloud.server("provider")
         self._copy_if_missing()
-        state = self.cloud.state_file(self.name)
-        backup = state.with_name(f"{state.name}.bak")
-        if not _is_whole(state) and _is_whole(backup):
-            shutil.copy2(backup, state)
+        self._mend()
         self._pulumi("cancel", "--yes", "--stack", self.name)
+        return recovery.recover(self._pulumi, self.name, self._clients, report)
 
     def remove(self) -> None:
         """Forget an empty stack."""
@@ -175,12 +176,12 @@ class LocalStack:
         finally:
             events.close()
 
-    def _pulumi(self, *arguments: str) -> str:
+    def _pulumi(self, *arguments: str, text: str | None = None) -> str:
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.project,
             env=self.cloud.process_environment(),
-            stdin=subprocess.DEVNULL,
+            input=text or "",
             capture_output=True,
             text=True,
             check=False,
@@ -188,6 +189,26 @@ class LocalStack:
         if result.returncode:
             raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
+
+    def _mend(self) -> None:
+        """Of what the engine was writing when it was killed, nothing stays that is cut short."""
+        state = self.cloud.state_file(self.name)
+        backup = state.with_name(f"{state.name}.bak")
+        if not _is_whole(state) and _is_whole(backup):
+            shutil.copy2(backup, state)
+        # Beside each file; without it the file is read all the same:
+        # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
+        for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
+            if not _is_whole(attributes):
+                attributes.unlink(missing_ok=True)
+
+    def _clients(self, region: str) -> Client:
+        return recovery.clients(
+            region,
+            endpoint_url=self.cloud.server("aws").url,
+            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        )
 
     def _copy_if_missing(self) -> None:
         """Who works with plain `pulumi` has no copy of the stack file yet."""
@@ -260,5 +281,5 @@ def _salt_line(config_file: Path) -> str:
 def _is_whole(file: Path) -> bool:
     try:
         return bool(json.loads(file.read_text()))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
         return False

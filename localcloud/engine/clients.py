@@ -2,7 +2,9 @@
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import boto3
@@ -52,8 +54,23 @@ class ClientKey(NamedTuple):
 
 _clients: dict[ClientKey, Any] = {}
 _identities: dict[ClientKey, dict[str, str]] = {}
+_over: ContextVar[threading.Event | None] = ContextVar("over", default=None)
 _lock = threading.Lock()
 _loader = Loader(include_default_search_paths=True)
+
+
+class Cancelled(Exception):
+    """Whoever asked is gone."""
+
+
+@contextmanager
+def until(over: threading.Event) -> Iterator[None]:
+    """In this thread AWS is asked nothing once `over` is set, neither at first nor again; what it was asked before goes on."""
+    token = _over.set(over)
+    try:
+        yield
+    finally:
+        _over.reset(token)
 
 
 def client(service: str, region: str, endpoint: str | None) -> Any:
@@ -111,8 +128,15 @@ def _make(key: ClientKey) -> Any:
     service_id = made.meta.service_model.service_id.hyphenize()
     made.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
     made.meta.events.register("needs-retry", _pause)
+    made.meta.events.register("before-send", _refuse_when_over)
     made.meta.events.register("after-call", _sign)
     return made
+
+
+def _refuse_when_over(**_: Any) -> None:
+    over = _over.get()
+    if over is not None and over.is_set():
+        raise Cancelled("request canceled, context canceled")
 
 
 def _sign(parsed: dict[str, Any], model: Any, **_: Any) -> None:

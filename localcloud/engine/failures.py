@@ -2,9 +2,10 @@
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from localcloud.engine.clients import Cancelled
 from localcloud.engine.resource import Failed, Gone, Partial
 
-EXPECTED = (ClientError, BotoCoreError, Failed, Gone, Partial)
+EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
 """Anything else is a fault of ours."""
 
 

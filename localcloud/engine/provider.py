@@ -18,7 +18,6 @@ from localcloud.engine import clients, lifecycle
 from localcloud.engine.autonaming import Wish
 from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.configurations import Configurations, NotConfigured, problems
-from localcloud.engine.creations import Creations
 from localcloud.engine.diff import Change, Difference, compare
 from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.paths import show
@@ -52,7 +51,6 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         self.version = version
         self.endpoint = endpoint
         self.configurations = Configurations()
-        self.creations = Creations()
 
     # The connection
 
@@ -97,7 +95,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             modes = provider_pb2.CheckRequest.AutonamingOptions
             disabled = request.HasField("autonaming") and request.autonaming.mode == modes.DISABLE
             wish = Wish(request.randomSeed, request.autonaming.proposed_name, disabled)
-            previous = decode(request.olds)[0] or self.creations.named(request.urn, inputs)
+            previous = decode(request.olds)[0]
             checked, refusals = lifecycle.check(resource, _name(request.urn), inputs, previous, wish)
             failures = [provider_pb2.CheckFailure(property=refusal.path, reason=refusal.reason) for refusal in refusals]
             return provider_pb2.CheckResponse(inputs=encode(checked, secrets), failures=failures)
@@ -117,16 +115,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             inputs, secrets = decode(request.properties)
             if request.preview:
                 return provider_pb2.CreateResponse(properties=encode(lifecycle.previewed_creation(resource, inputs), secrets))
-            # AWS goes on when the engine is gone: see `creations`
-            going_on = replace(aws, cancelled=threading.Event())
             try:
-                made = self.creations.run(
-                    context.peer(),
-                    request.urn,
-                    inputs,
-                    make=lambda: lifecycle.create(resource, going_on, _name(request.urn), inputs),
-                    look=lambda id: lifecycle.read(resource, aws, id, inputs),
-                )
+                made = lifecycle.create(resource, aws, _name(request.urn), inputs)
             except InitializationFailed as error:
                 raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
             return provider_pb2.CreateResponse(id=made.id, properties=encode(made.state, _outputs(secrets)))
@@ -185,35 +175,26 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
         """Find the handler and the configuration; turn what goes wrong into what the engine understands."""
         began = time.monotonic()
-        over = threading.Event()
-        hung_up = self._watch(context, over)
+        hung_up = _hung_up(context)
         try:
             aws = self.configurations.find(context.peer(), request.urn)
-            self.creations.known(request.urn, getattr(request, "id", ""))
-            return answer(_handler(request.urn), replace(aws, cancelled=hung_up))
+            with clients.until(hung_up):
+                return answer(_handler(request.urn), replace(aws, cancelled=hung_up))
         except _Unfinished as unfinished:
-            over.set()
             _abort_unfinished(context, unfinished)
         except (OperationFailed, UnknownType, NotConfigured, Unsupported) as error:
-            over.set()
             _abort(context, error)
         finally:
-            over.set()
             verb = type(request).__name__.removesuffix("Request")
             log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
 
-    def _watch(self, context: grpc.ServicerContext, over: threading.Event) -> threading.Event:
-        """Set when the engine is gone: waits end then, as they would with a provider process of its own."""
-        hung_up, peer = threading.Event(), context.peer()
 
-        def end() -> None:
-            hung_up.set()
-            if not over.is_set():
-                self.creations.broke(peer)
-
-        if not context.add_callback(end):
-            end()
-        return hung_up
+def _hung_up(context: grpc.ServicerContext) -> threading.Event:
+    """Set when the engine is gone: waits end then, and AWS is asked nothing more, as a provider process dies with its engine."""
+    gone = threading.Event()
+    if not context.add_callback(gone.set):
+        gone.set()
+    return gone
 
 
 class _Unfinished(Exception):

@@ -65,7 +65,7 @@ class Aws:
     poll_seconds: float = 0.05
     """First pause between two looks at a status; grows up to 40 times."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """Set when the engine asks to stop: every wait ends."""
+    """Set when the engine is gone: every wait ends."""
 
     def client(self, service: str) -> Any:
         """The boto3 client of a service; thread safe, made once."""

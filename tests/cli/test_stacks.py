@@ -148,7 +148,7 @@ def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_
     state.write_text(state.read_text()[:20])
 
     assert checkout.local("up", cloud_home, "-s", "local").code == 1
-    assert checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "ready for the next up\n"
+    assert checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "nothing was interrupted\nready for the next up\n"
     assert not lock.exists()
     assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith('there is no stack "local"'), (
         "its state can be read"

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_requests import to_request, to_state, unless_gone
-from localcloud.engine.resources.eks_requests import GONE, request_token, timestamp, update_tags
+from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
 CLUSTER = {"clusterName": "clusterName"}
@@ -33,8 +33,7 @@ class AccessEntry(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         asked = {"type": "STANDARD", **to_request(args, self.MADE_WITH)}
-        token = request_token(self.token, args)
-        aws.client("eks").create_access_entry(**asked, tags=wanted_tags(args), clientRequestToken=token)
+        aws.client("eks").create_access_entry(**asked, tags=wanted_tags(args))
         return f"{args['clusterName']}:{args['principalArn']}"
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
@@ -142,8 +141,8 @@ class PodIdentityAssociation(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        asked, token = to_request(args, self.MADE_WITH), request_token(self.token, args)
-        made = aws.client("eks").create_pod_identity_association(**asked, tags=wanted_tags(args), clientRequestToken=token)
+        asked = to_request(args, self.MADE_WITH)
+        made = aws.client("eks").create_pod_identity_association(**asked, tags=wanted_tags(args))
         return str(made["association"]["associationId"])
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:

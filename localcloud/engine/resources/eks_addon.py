@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.eks_requests import GONE, request_token, timestamp, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags, wait_for_update
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
@@ -42,7 +42,7 @@ class Addon(Resource):
         asked = to_request(args, {**self.MADE_WITH, "resolveConflictsOnCreate": "resolveConflicts"})
         if args.get("podIdentityAssociations"):
             asked["podIdentityAssociations"] = identities(args)
-        aws.client("eks").create_addon(**asked, tags=wanted_tags(args), clientRequestToken=request_token(self.token, args))
+        aws.client("eks").create_addon(**asked, tags=wanted_tags(args))
         id = f"{args['clusterName']}:{args['addonName']}"
         with completing(id):
             # DEGRADED is on the way: CoreDNS is that until the first node is there.

@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_requests import completing, insist, to_request, to_state, unless_gone
-from localcloud.engine.resources.eks_requests import GONE, request_token, timestamp, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags, wait_for_update
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
@@ -71,7 +71,7 @@ class Cluster(Resource):
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("eks").create_cluster(**creation_request(args), clientRequestToken=request_token(self.token, args))
+        made = aws.client("eks").create_cluster(**creation_request(args))
         id = str(made["cluster"]["name"])
         with completing(id):
             look = lambda: self._seen(aws, id)  # noqa: E731

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.eks_requests import GONE, request_token, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, update_tags, wait_for_update
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
@@ -76,9 +76,7 @@ class NodeGroup(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
-        made = aws.client("eks").create_nodegroup(
-            nodegroupName=name, **creation_request(args), clientRequestToken=request_token(self.token, args)
-        )
+        made = aws.client("eks").create_nodegroup(nodegroupName=name, **creation_request(args))
         id = f"{args['clusterName']}:{made['nodegroup']['nodegroupName']}"
         with completing(id):
             doing = f"EKS Node Group ({id}) create"

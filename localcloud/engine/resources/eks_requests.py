@@ -1,7 +1,5 @@
-"""What requests to EKS have in common: updates that take their time, tags by ARN, tokens, timestamps."""
+"""What requests to EKS have in common: updates that take their time, tags by ARN, timestamps."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,11 +10,6 @@ from localcloud.engine.resources.tags import tag_changes
 
 GONE = "ResourceNotFoundException"
 UPDATE_TIMEOUT = 60 * MINUTE
-
-
-def request_token(kind: str, args: Args) -> str:
-    """The same for the same request: repeated by an engine that was killed before it heard the answer, it makes one resource."""
-    return hashlib.sha256(json.dumps([kind, args], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def wait_for_update(
