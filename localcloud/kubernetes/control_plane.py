@@ -138,6 +138,8 @@ class ControlPlane:
             *_files("tls-cert-file", "tls-private-key-file", serving),
             f"--client-ca-file={pki.certificate.file}",
             "--anonymous-auth=false",
+            # Debian's etcd 3.4 cannot tell how far a watch is; clients that believe otherwise wait for nothing.
+            "--feature-gates=WatchList=false",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction,PodSecurity",
             "--allow-privileged=true",  # device plugins and CSI drivers; Pod Security says where
