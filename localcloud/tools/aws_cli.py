@@ -1,0 +1,38 @@
+"""The AWS CLI, which every kubeconfig of EKS runs (`aws eks get-token`): where PATH has none, PyPI's in an environment of its own.
+
+https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html
+"""
+
+import hashlib
+import subprocess
+import venv
+from pathlib import Path
+
+from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+
+LOCK = Path(__file__).parent / "aws-cli" / "requirements.lock"
+
+
+def ensure(report: Report) -> Path:
+    """The path of `aws`; installs it into the cache when that lacks it."""
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    base = cache_folder() / f"aws-cli-{digest}"
+    done = base / "installed"
+    if not done.exists():
+        with only_one(base):
+            if not done.exists():
+                report(f"installing the AWS CLI into an environment of its own (once; kept in {cache_folder()})")
+                _install(base / "venv")
+                done.touch()
+    return base / "venv" / "bin" / "aws"
+
+
+def _install(folder: Path) -> None:
+    venv.create(folder, with_pip=True, clear=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    result = subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK)], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(
+            "the AWS CLI, which kubeconfigs need, cannot be installed; put an `aws` on PATH, or give this machine a way to PyPI:\n"
+            f"{result.stderr.strip()[-1500:]}"
+        )
