@@ -7,6 +7,7 @@
          backend/       Pulumi's states
          home/          Pulumi's own files
          project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
+         kubernetes/    what EKS clusters need that are alive; there is none where they are only records
 """
 
 import fcntl
@@ -19,12 +20,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from infra import stack_file
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
+from localcloud.kubernetes import capability, ledger, programs, state
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
+from localcloud.tools import aws_cli
 from localcloud.tools.build import Report, ensure
-from localcloud.tools.catalogue import PULUMI
+from localcloud.tools.catalogue import KUBECTL, PULUMI
 
 PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
@@ -35,6 +40,7 @@ SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
 LOCK = "lock"
 CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home")
+RESET_SECONDS = 60.0
 
 
 class NotRunning(Exception):
@@ -73,6 +79,14 @@ class LocalCloud:
     def crashed(self) -> list[Server]:
         return [server for server in self.servers() if server.process() is None]
 
+    def clusters(self) -> list[state.ClusterState]:
+        """The Kubernetes clusters, as they tell of themselves."""
+        return state.load_all(self._kubernetes)
+
+    @property
+    def _kubernetes(self) -> Path:
+        return self.folder / "kubernetes"
+
     def is_running(self) -> bool:
         return [server.name for server in self.servers() if server.is_serving()] == list(SERVERS)
 
@@ -89,8 +103,11 @@ class LocalCloud:
                     return server
         raise NotRunning(f"no local cloud runs in {self.folder}; start it with: scripts/cluster local start")
 
-    def start(self, report: Report, *, delay_factor: float = 0.0) -> bool:
-        """Bring everything up; False when it is up already. What a crash left is cleaned first."""
+    def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False) -> bool:
+        """Bring everything up; False when it is up already. What a crash left is cleaned first.
+
+        With Kubernetes, EKS clusters come alive; without, they are records.
+        """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} has files of something else; a local cloud needs an empty or a new folder")
         with self._alone():
@@ -100,6 +117,8 @@ class LocalCloud:
                 report("cleaning up after a local cloud that did not end properly")
             self._clear()
             self._install_programs(report)
+            if kubernetes:
+                self._prepare_kubernetes(report)
             self._make_backend()
             try:
                 self._start_servers(delay_factor)
@@ -123,6 +142,7 @@ class LocalCloud:
     def reset(self) -> None:
         """An empty account and no stacks, with the servers left running."""
         self.control().reset()
+        self._await_no_clusters()
         for name in ("backend", "project"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         self._make_backend()
@@ -158,7 +178,8 @@ class LocalCloud:
         """Each is recorded before it serves: whoever comes after a crash finds what to end."""
         clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
         logs = self.folder / "logs"
-        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor))
+        alive = ("--kubernetes", str(self._kubernetes)) if self._kubernetes.exists() else ()
+        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), *alive)
         save([aws], self._record)
         aws = await_ready(aws)
         started = [aws]
@@ -173,7 +194,7 @@ class LocalCloud:
         The engine warns about a language host that does not lie beside its own file, so a link would not do.
         """
         self.bin.mkdir(parents=True)
-        if official_pulumi():
+        if official("pulumi"):
             return
         pulumi, own = ensure(PULUMI, report), self.bin / "pulumi"
         try:
@@ -183,6 +204,22 @@ class LocalCloud:
         host = self.bin / "pulumi-language-python"
         host.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m localcloud.engine.language_host "$@"\n')
         host.chmod(0o755)
+
+    def _prepare_kubernetes(self, report: Report) -> None:
+        """What clusters run, and `kubectl` and `aws` for whoever has a kubeconfig."""
+        able = capability.examine()
+        if not able.real_nodes:
+            report(str(able))
+        programs.prepare(able, report)
+        (self.bin / "kubectl").symlink_to(ensure(KUBECTL, report))
+        if not official("aws"):
+            (self.bin / "aws").symlink_to(aws_cli.ensure(report))
+        self._kubernetes.mkdir(mode=0o700)
+
+    def _await_no_clusters(self) -> None:
+        """They end in their own time after a reset."""
+        some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
+        some_left(self.clusters)
 
     def _make_backend(self) -> None:
         """A backend that knows each file of stacks/, as after `pulumi stack init`: plain `pulumi up -s NAME` just works."""
@@ -200,6 +237,7 @@ class LocalCloud:
 
     def _clear(self) -> None:
         self._end_servers()
+        ledger.clean_all(self._kubernetes)
         for entry in CONTENT:
             path = self.folder / entry
             if path.is_dir():
@@ -225,8 +263,8 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
-def official_pulumi() -> str | None:
-    """A pulumi on PATH that no local cloud put there: a shell may have taken the variables of another one."""
+def official(program: str) -> str | None:
+    """One on PATH that no local cloud put there: a shell may have taken the variables of another one."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
-    return shutil.which("pulumi", path=os.pathsep.join(others))
+    return shutil.which(program, path=os.pathsep.join(others))
