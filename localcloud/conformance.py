@@ -15,7 +15,7 @@ import yaml
 from infra import stack_file
 from localcloud.control import ControlError
 from localcloud.engine.server import plugin_version
-from localcloud.instance import LocalCloud, official_pulumi
+from localcloud.instance import LocalCloud, official
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, PulumiError, Verb
 
@@ -54,7 +54,7 @@ def provider_settings(url: str) -> dict[str, object]:
 
 def missing() -> str | None:
     """What is not installed, and how to install it; None where everything is."""
-    pulumi = official_pulumi()
+    pulumi = official("pulumi")
     if pulumi is None:
         return "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"
     listed = subprocess.run([pulumi, "plugin", "ls", "--json"], capture_output=True, text=True, check=False)
