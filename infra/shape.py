@@ -21,25 +21,30 @@ ROUNDS = 4
 """A stand-in can bring a new error to light (a wrong `kind` hides what else is wrong); after so many rounds we give up."""
 
 
+SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file's name says it"}
+
+
 class Encrypted:
     """A value that only `pulumi up` can read."""
 
 
 def understand(
-    model: type[ModelType], values: Mapping[str, object], *, stack: str, region: str
+    model: type[ModelType], values: Mapping[str, object], **known: str
 ) -> tuple[ModelType | None, list[Problem], frozenset[str]]:
-    """The settings as far as they can be understood, what is wrong with their form, and the paths of stand-ins."""
+    """The values as far as they can be understood, what is wrong with their form, and the paths of stand-ins.
+
+    `known`: fields that are said elsewhere.
+    """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
-    for key, way_out in (("region", "write aws:region"), ("stack", "the file's name says it")):
-        if key in data:
-            del data[key]
-            problems.append(Problem(key, f"is not a setting; {way_out}"))
+    for key in sorted(known.keys() & data.keys()):
+        del data[key]
+        problems.append(Problem(key, f"is not a setting; {SAID_ELSEWHERE[key]}"))
     told = {problem.path for problem in problems}
     doubtful: set[str] = set(told)
     for attempt in range(ROUNDS):
         try:
-            return model.model_validate({**data, "region": region, "stack": stack}), problems, frozenset(doubtful)
+            return model.model_validate({**data, **known}), problems, frozenset(doubtful)
         except ValidationError as error:
             for fault in _faults(model, data, error.errors(include_url=False)):
                 if attempt == 0 and fault.problem.path not in told:
@@ -238,7 +243,7 @@ def _form(leaf: Any) -> str:
         return "choice"
     if origin is dict or (isinstance(leaf, type) and issubclass(leaf, BaseModel)):
         return "mapping"
-    return {bool: "bool", int: "int", str: "text"}.get(leaf, "list")
+    return {bool: "bool", int: "int", float: "number", str: "text"}.get(leaf, "list")
 
 
 def _stand_in(types: list[Any]) -> Any:
@@ -250,4 +255,4 @@ def _stand_in(types: list[Any]) -> Any:
     if form == "mapping" and get_origin(leaf) is not dict:
         required = [field for field in leaf.model_fields.values() if field.is_required() and not field.exclude]
         return {str(field.alias): _stand_in(leaf_types(field.annotation)) for field in required}
-    return {"bool": False, "int": 0, "text": "", "mapping": {}, "list": []}[form]
+    return {"bool": False, "int": 0, "number": 0.0, "text": "", "mapping": {}, "list": []}[form]

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from infra import yaml_text
 from infra.problems import Problem, did_you_mean, nearest, path_text
 from infra.shape import Encrypted, find_secrets
 
@@ -37,23 +36,6 @@ class NoSuchStack(Exception):
 # --- from a file -------------------------------------------------------------------------------------------------------
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML as the Pulumi engine reads it: `yes`, `12:30` and dates are text."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-for _kind, _pattern, _first in (
-    ("bool", r"(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("int", r"[-+]?(?:0|[1-9][0-9_]*|0[0-7]+|0o[0-7]+|0x[0-9a-fA-F]+)$", "-+0123456789"),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(_pattern), list(_first))
-
-
 def names(folder: Path) -> list[str]:
     """The stacks that have a file in a folder."""
     return sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
@@ -76,36 +58,16 @@ def read(path: Path) -> RawStack:
     """A stack from its file. What cannot be read is a problem, never an exception."""
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
-    loader = _Loader(path.read_text(encoding="utf-8"))
     try:
-        node = loader.get_single_node()
-        content = loader.construct_document(node) if node else None
-    except yaml.YAMLError as error:
-        return RawStack(stack, "", {}, (Problem(path.name, _yaml_message(error)),), is_readable=False)
-    finally:
-        loader.dispose()
+        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
+    except yaml_text.NotYaml as error:
+        return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
     if not isinstance(config, dict):
         missing = Problem("config", "is missing; a stack file has its settings below `config:`")
         return RawStack(stack, "", {}, (missing,), is_readable=False)
     config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
-    return _split(stack, config, tuple(_duplicates(node)))
-
-
-def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
-    """Keys that are written twice."""
-    if isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in lines:
-                both = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
-                yield Problem(_user_path((*path, name)), f"is written twice, in {both}; keep one")
-            lines[name] = line
-            yield from _duplicates(value, (*path, name))
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield from _duplicates(value, (*path, index))
+    return _split(stack, config, tuple(Problem(_user_path(one.path), one.message) for one in twice))
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
@@ -133,12 +95,6 @@ def _scalar_as_engine(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
-
-
-def _yaml_message(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or "cannot be read"
-    return f"is not YAML: {what}, line {mark.line + 1}, column {mark.column + 1}" if mark else f"is not YAML: {what}"
 
 
 # --- from the engine ---------------------------------------------------------------------------------------------------
