@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.instance import LocalCloud, NotOurFolder, NotRunning
+from localcloud.kubernetes.ledger import StillThere
+from localcloud.kubernetes.state import ClusterState
 from localcloud.processes import ROOT, StartError
 from localcloud.stack import LocalStack, NoStack, PulumiError, Run, Verb
 from localcloud.tools.build import BuildError
@@ -40,6 +43,7 @@ EXPECTED = (
     NotRunning,
     PulumiError,
     StartError,
+    StillThere,
     Unknown,
 )
 """Whose text says what to do."""
@@ -66,11 +70,12 @@ def start(
     delay_factor: Annotated[
         float | None, typer.Option(help="Let AWS take its time: 1 as long as AWS takes, 0.01 a hundredth, 0 none.", min=0.0)
     ] = None,
+    kubernetes: Annotated[bool, typer.Option(help="Let EKS clusters come alive, as Kubernetes on this machine.")] = True,
 ) -> None:
-    """Start the local cloud; it keeps running between commands. The first start builds the Pulumi CLI (minutes)."""
+    """Start the local cloud; it keeps running between commands. The first start builds Pulumi and Kubernetes (minutes)."""
     cloud = LocalCloud(home)
     try:
-        started = cloud.start(report, delay_factor=delay_factor or 0.0)
+        started = cloud.start(report, delay_factor=delay_factor or 0.0, kubernetes=kubernetes)
         if not started and delay_factor is not None:
             cloud.control().set_delays(delay_factor)
     except EXPECTED as error:
@@ -85,7 +90,11 @@ def start(
 @app.command()
 def stop(home: Home = DEFAULT_HOME) -> None:
     """Stop the local cloud and remove all that it held."""
-    errors.print("local cloud stopped" if LocalCloud(home).stop() else "no local cloud was running")
+    try:
+        had = LocalCloud(home).stop()
+    except StillThere as error:
+        raise fail(error) from None
+    errors.print("local cloud stopped" if had else "no local cloud was running")
 
 
 @app.command()
@@ -95,7 +104,8 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     servers = cloud.servers()
     if as_json:
         rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
-        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows}))
+        clusters = [asdict(cluster) for cluster in cloud.clusters()]
+        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, "clusters": clusters}))
     elif not servers:
         errors.print(f"no local cloud runs in {cloud.folder}; start it with: scripts/cluster local start", markup=False)
     else:
@@ -106,8 +116,21 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
             errors.print(f"the end of {server.log}:\n{server.log_tail()}", markup=False)
         if cloud.crashed():
             report("scripts/cluster local start begins anew, with an empty account")
-    if not cloud.is_running():
+        for cluster in cloud.clusters():
+            _print_cluster(cluster)
+    if not cloud.is_running() or not all(cluster.is_well for cluster in cloud.clusters()):
         raise typer.Exit(FAILED)
+
+
+def _print_cluster(cluster: ClusterState) -> None:
+    print(f"\ncluster {cluster.name} in {cluster.region}: {cluster.phase} {cluster.endpoint}".rstrip())
+    for process in cluster.processes:
+        print(f"  {process.name:<40} running          pid {process.pid:<8} log {process.log}")
+    for crash in cluster.crashes:
+        print(f"  {crash.name:<40} ended by itself  {'':<12} log {crash.log}")
+    for problem in [cluster.problem, *map(str, cluster.crashes)]:
+        if problem:
+            errors.print(problem, markup=False)
 
 
 @app.command()
