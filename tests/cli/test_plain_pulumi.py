@@ -17,7 +17,7 @@ CLUSTERS = "import boto3; print(boto3.client('eks', region_name='us-west-2').lis
 
 @pytest.fixture
 def started(checkout: Checkout, home: Path) -> Path:
-    checkout.local("start", home).succeeded()
+    checkout.local("start", home, "--no-kubernetes").succeeded()
     return home
 
 
