@@ -33,7 +33,7 @@ class Mount(Model):
 class Resources(Model):
     """What one worker asks for, where it is not its share of a node."""
 
-    cpu: str | None = Field(None, examples=['"8"'], description="CPUs, in quotes, like `500m` or `8`.")
+    cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, like `500m` or `8`.")
     memory: str | None = Field(None, examples=["64Gi"], description="Memory, like `64Gi`.")
     efa: int | None = Field(None, description="EFA interfaces.")
     hugepages_mib: int | None = Field(None, description="Memory in 2 MiB pages, in MiB; 0 for none.")

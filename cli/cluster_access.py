@@ -1,0 +1,291 @@
+"""A Kubernetes cluster by its kubeconfig. Whatever goes wrong is one sentence."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from cli.exit_codes import NO_CLUSTER, NOT_FOUND, REFUSED
+from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
+from infra.problems import did_you_mean, one_of, shown
+
+TIMEOUT: Final = (5, 30)
+"""Seconds to connect and to wait for an answer."""
+
+PATHS: Final = {
+    "ConfigMap": "api/v1/{namespace}configmaps",
+    "Event": "api/v1/{namespace}events",
+    "Job": "apis/batch/v1/{namespace}jobs",
+    "MPIJob": "apis/kubeflow.org/v2beta1/{namespace}mpijobs",
+    "Namespace": "api/v1/namespaces",
+    "Node": "api/v1/nodes",
+    "Pod": "api/v1/{namespace}pods",
+    "Role": "apis/rbac.authorization.k8s.io/v1/{namespace}roles",
+    "RoleBinding": "apis/rbac.authorization.k8s.io/v1/{namespace}rolebindings",
+    "Secret": "api/v1/{namespace}secrets",
+    "Service": "api/v1/{namespace}services",
+    "ServiceAccount": "api/v1/{namespace}serviceaccounts",
+    "StatefulSet": "apis/apps/v1/{namespace}statefulsets",
+    "Workload": "apis/kueue.x-k8s.io/v1beta2/{namespace}workloads",
+}
+"""Where the API has each kind that jobs are made of."""
+
+Object = dict[str, Any]
+
+
+class Failed(Exception):
+    """A verb cannot go on; the message is for the user."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Missing(Failed):
+    """What was asked for is not there."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, NOT_FOUND)
+
+
+class Cluster:
+    """One context of a kubeconfig."""
+
+    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
+        import kubernetes.client  # half a second that `--help` does not wait for
+        import kubernetes.config
+
+        self._context, self.namespace = _load(kubeconfig, context)
+        configuration = kubernetes.client.Configuration()
+        with _complaints() as said:
+            kubernetes.config.load_kube_config(_files(kubeconfig), self._context, configuration, persist_config=False)
+        if said:
+            raise Failed(f"the credentials of context {shown(self._context)} cannot be had: {said[0]}", NO_CLUSTER)
+        configuration.retries = 2
+        self._server: str = configuration.host
+        self._api = kubernetes.client.ApiClient(configuration)
+
+    def __repr__(self) -> str:
+        return f"{self._context} at {self._server}"
+
+    # --- requests ------------------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        found: Object = self._call("GET", f"{_path(kind, namespace)}/{name}", doing=f"read {_words(kind, name, namespace)}")
+        return found
+
+    def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """The object, or None where there is none, or no such kind."""
+        try:
+            return self.get(kind, name, namespace)
+        except Missing:
+            return None
+
+    def list(self, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> "list[Object]":
+        """All of a kind; none where the cluster does not know the kind."""
+        query = {"labelSelector": ",".join(f"{key}={value}" for key, value in selector.items())} if selector else {}
+        try:
+            answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
+        except Missing:
+            return []
+        items: list[Object] = answer["items"]
+        return items
+
+    def create(self, manifest: Object) -> Object:
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        namespace = metadata.get("namespace")
+        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict"}
+        doing = f"create {_words(kind, metadata['name'], namespace)}"
+        made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
+        return made
+
+    def delete(
+        self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"
+    ) -> None:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        doing = f"delete {_words(kind, name, namespace)}"
+        self._call("DELETE", f"{_path(kind, namespace)}/{name}", body=body, doing=doing)
+
+    def log(
+        self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
+    ) -> Iterator[str]:
+        """Lines of a container's log, each with its time in front. Ends when the container does, or the connection."""
+        import urllib3.exceptions
+
+        query = {"timestamps": "true", "follow": "true" if follow else "false"}
+        if container:
+            query["container"] = container
+        if since:
+            query["sinceTime"] = since
+        path = f"{_path('Pod', namespace)}/{pod}/log"
+        answer = self._call("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
+        rest = b""
+        try:
+            for chunk in answer.stream(65536, decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+        except urllib3.exceptions.HTTPError:
+            return  # the caller looks whether the container still runs
+        finally:
+            answer.release_conn()
+        if rest:
+            yield rest.decode(errors="replace")
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        *,
+        stream: bool = False,
+        doing: str,
+    ) -> Any:
+        import urllib3.exceptions
+        from kubernetes.client.exceptions import ApiException
+
+        try:
+            answer = self._api.call_api(
+                f"/{path}",
+                method,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=(TIMEOUT[0], None) if stream else TIMEOUT,
+            )
+        except ApiException as error:
+            raise self._refused(error, doing) from None
+        except urllib3.exceptions.HTTPError as error:
+            raise Failed(f"no cluster answers at {self._server} ({_cause(error)})", NO_CLUSTER) from None
+        return answer if stream else json.loads(answer.data)
+
+    def _refused(self, error: Any, doing: str) -> Failed:
+        """What the API server says, in our words."""
+        try:
+            status: Mapping[str, Any] = json.loads(error.body)
+        except (TypeError, ValueError):
+            status = {}
+        message = str(status.get("message") or error.reason or "no reason given")
+        match error.status:
+            case 401:
+                way_out = "renew them (`aws sso login`, or a new kubeconfig)"
+                return Failed(
+                    f"{self._server} does not accept the credentials of context {shown(self._context)}; {way_out}", NO_CLUSTER
+                )
+            case 403 if "namespaces" in message and "not found" in message:
+                return Missing(message)
+            case 403 if status.get("reason") == "Forbidden" and "cannot" in message:
+                return Failed(f"context {shown(self._context)} may not {doing}; ask for access: {message}", NO_CLUSTER)
+            case 404:
+                return Missing(f"cannot {doing}: {message}")
+            case 409:
+                return Failed(f"cannot {doing}: it is there already", REFUSED)
+            case 400 | 403 | 422:
+                return Failed(f"cannot {doing}: {message}", REFUSED)
+        return Failed(f"cannot {doing}: {self._server} answers {error.status}: {message}", NO_CLUSTER)
+
+    # --- what up left --------------------------------------------------------------------------------------------------
+
+    def description(self) -> ClusterDescription:
+        """What `pulumi up` wrote about the cluster."""
+        try:
+            found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
+        except Missing:
+            where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
+            raise Missing(f"{self._server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
+        try:
+            described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
+        except ValueError:
+            raise Failed(f"ConfigMap {CONFIG_MAP} is no description of a cluster; `pulumi up` repairs it", NO_CLUSTER) from None
+        if described.version > VERSION:
+            raise Failed("the cluster was described by a newer version of this program; use that one", NO_CLUSTER)
+        return described
+
+
+def _path(kind: str, namespace: str | None) -> str:
+    return PATHS[kind].format(namespace=f"namespaces/{namespace}/" if namespace else "")
+
+
+def _words(kind: str, name: str | None, namespace: str | None) -> str:
+    inside = f" in namespace {namespace}" if namespace else ""
+    return f"{kind} {name}{inside}" if name else f"{kind}s{inside}"
+
+
+# --- the kubeconfig ----------------------------------------------------------------------------------------------------
+
+
+def _files(kubeconfig: Path | None) -> str:
+    return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _load(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
+    """The context's name and namespace."""
+    import kubernetes.config
+    import yaml
+
+    files = _files(kubeconfig)
+    if kubeconfig and not kubeconfig.exists():
+        raise Failed(f"there is no kubeconfig {kubeconfig}", NO_CLUSTER)
+    try:
+        contexts, current = kubernetes.config.list_kube_config_contexts(files)
+    except (kubernetes.config.ConfigException, OSError, TypeError, yaml.YAMLError) as error:
+        if not any(Path(file).exists() for file in files.split(os.pathsep)):
+            way_out = "name one with --kubeconfig or KUBECONFIG, or write one: scripts/cluster kubeconfig -s STACK"
+            raise Failed(f"there is no kubeconfig {files}; {way_out}", NO_CLUSTER) from None
+        if context is None or "current-context" not in str(error):
+            reason = str(error).splitlines()[0]
+            raise Failed(f"{files} is no kubeconfig that can be used: {reason}", NO_CLUSTER) from None
+        contexts, current = [], None
+    names = [one["name"] for one in contexts]
+    if context is not None and context not in names:
+        raise Failed(
+            f"{files} has no context {shown(context)}{did_you_mean(context, names)}; there is {one_of(names)}", NO_CLUSTER
+        )
+    chosen = next((one for one in contexts if one["name"] == context), current)
+    return chosen["name"], chosen["context"].get("namespace")
+
+
+@contextmanager
+def _complaints() -> Iterator["list[str]"]:
+    """What the client logs while it loads credentials: a program that gives no token is not an exception to it."""
+    import kubernetes.config
+
+    said: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(" ".join(record.getMessage().split()))
+
+    handler, root = Collect(logging.ERROR), logging.getLogger()
+    others = root.handlers[:]
+    root.handlers[:] = [handler]
+    try:
+        yield said
+    except (kubernetes.config.ConfigException, OSError) as error:
+        said.append(" ".join(str(error).split()))
+    finally:
+        root.handlers[:] = others
+
+
+def _cause(error: BaseException) -> str:
+    """The last words of a chain of wrapped errors."""
+    reason: Any = getattr(error, "reason", None) or error
+    text = str(getattr(reason, "args", [reason])[-1])
+    for known, words in (
+        ("CERTIFICATE_VERIFY_FAILED", "its certificate is not the one that the kubeconfig names"),
+        ("Connection refused", "connection refused"),
+        ("Name or service not known", "no such host"),
+        ("Temporary failure in name resolution", "no such host"),
+        ("timed out", "no answer in time"),
+        ("No route to host", "no route to it"),
+        ("Network is unreachable", "no route to it"),
+    ):
+        if known in text:
+            return words
+    return text

@@ -1,0 +1,46 @@
+"""A job file -> a job, or every problem it has."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from infra import yaml_text
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.validation import check
+from infra.problems import Problem, is_doubtful, path_text
+from infra.shape import understand
+
+
+class JobRefused(Exception):
+    """A job with problems: nothing of it was created."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def read(path: Path, cluster: ClusterDescription, namespace: str | None = None) -> Job:
+    """The job of a file. Raises JobRefused, and OSError where there is no file."""
+    try:
+        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
+    except (yaml_text.NotYaml, UnicodeDecodeError) as error:
+        raise JobRefused([Problem(path.name, str(error))]) from None
+    problems = [Problem(path_text(one.path), one.message) for one in twice]
+    if not isinstance(content, dict):
+        raise JobRefused([*problems, Problem(path.name, "is no job: it holds no keys like name, pool and command")])
+    return judged(content, cluster, problems, namespace)
+
+
+def judged(
+    values: Mapping[str, object], cluster: ClusterDescription, problems: Sequence[Problem] = (), namespace: str | None = None
+) -> Job:
+    """The job, all rules judged in one go. Raises JobRefused."""
+    job, form, doubtful = understand(Job, {str(key): value for key, value in values.items()})
+    found = [*problems, *form]
+    if job is not None:
+        if namespace is not None:
+            job = job.model_copy(update={"namespace": namespace})
+        found += [problem for problem in check(job, cluster) if not is_doubtful(problem.path, doubtful)]
+    if job is None or found:
+        raise JobRefused(list(dict.fromkeys(found)))
+    return job
