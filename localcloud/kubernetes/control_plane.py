@@ -140,7 +140,6 @@ class ControlPlane:
             "--anonymous-auth=false",
             # Debian's etcd 3.4 cannot tell how far a watch is; clients that believe otherwise wait for nothing.
             "--feature-gates=WatchList=false",
-            "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction,PodSecurity",
             "--allow-privileged=true",  # device plugins and CSI drivers; Pod Security says where
             f"--service-cluster-ip-range={addresses.services}",
@@ -163,6 +162,8 @@ class ControlPlane:
             "--shutdown-delay-duration=0s",
             *self._options,
         ]
+        if not any(option.startswith("--authorization-config=") for option in self._options):
+            self._api_command.append("--authorization-mode=Node,RBAC")
         return self._api_command
 
     def _listening(self) -> list[str]:
