@@ -27,6 +27,7 @@ from localcloud.aws import account, extend
 from localcloud.engine import lifecycle
 from localcloud.engine.autonaming import Wish
 from localcloud.engine.codec import UNKNOWN, Unknown
+from localcloud.engine.kubernetes import mocks as kubernetes_mocks
 from localcloud.engine.resource import RESOURCES, Args, Aws, Resource, State
 
 FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
@@ -61,6 +62,7 @@ class MotoMocks(Mocks):
         self.resources: list[Created] = []
         self._aws = Aws(region, endpoint=None, poll_seconds=0.001)
         self._names: Counter[tuple[str, str]] = Counter()
+        self._objects = kubernetes_mocks.Recorder()
         self._lock = threading.Lock()
         self._exit = ExitStack()
 
@@ -103,6 +105,8 @@ class MotoMocks(Mocks):
             return None, inputs
         if args.typ.startswith("pulumi:providers:"):
             return f"{args.name}-id", inputs
+        if kubernetes_mocks.is_object(args.typ):
+            return self._make_object(args, inputs)
         handler = RESOURCES.get(args.typ)
         if handler is None:
             raise MockFailed(f"the local provider does not know the resource type {args.typ}")
@@ -113,6 +117,17 @@ class MotoMocks(Mocks):
             return None, lifecycle.previewed_creation(handler, checked)
         made = lifecycle.create(handler, self._aws, args.name, checked)
         return made.id, made.state
+
+    def _make_object(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
+        if args.resource_id:
+            return args.resource_id, inputs
+        self._names[args.typ, args.name] += 1
+        seed = f"{args.typ} {args.name} {self._names[args.typ, args.name]}".encode()
+        try:
+            id, state = self._objects.make(args.typ, args.name, inputs, seed)
+        except kubernetes_mocks.Refused as error:
+            raise MockFailed(str(error)) from error
+        return None if self.preview else id, state
 
     def _check(self, handler: Resource, name: str, inputs: Args) -> Args:
         self._names[handler.token, name] += 1

@@ -1,0 +1,55 @@
+"""Kubernetes objects behind Pulumi's mocks: named, checked against the schema, and recorded; there is no API server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.codec import has_unknowns
+from localcloud.engine.kubernetes import naming, objects
+from localcloud.engine.kubernetes.discovery import Discovery
+from localcloud.engine.kubernetes.objects import DEFINITION, Object
+from localcloud.engine.kubernetes.schema import mistakes
+from localcloud.engine.kubernetes.tokens import PACKAGE, Kind, NotServed, must_be_served
+
+NAMESPACE = "default"
+
+
+class Refused(Exception):
+    """The program asked for an object that no API server would take."""
+
+
+def is_object(token: str) -> bool:
+    return token.startswith(PACKAGE)
+
+
+class Recorder:
+    """The objects of one program."""
+
+    def __init__(self) -> None:
+        self._discovery = Discovery(None)
+        self._made: set[tuple[Kind, str]] = set()
+
+    def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
+        """Id and state of the object. Raises Refused."""
+        try:
+            kind = must_be_served(token, inputs)
+            manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
+            obj = naming.named(objects.normalized(manifest), {}, logical, seed=seed, proposed="", disabled=False)
+        except (NotServed, naming.Unnamed) as error:
+            raise Refused(f"{token} {logical}: {error}") from error
+        if wrong := mistakes(obj):
+            raise Refused(f"{token} {logical}: " + "; ".join(wrong))
+        if kind == DEFINITION:
+            self._discovery.announce(obj)
+        if not has_unknowns(obj["metadata"]):
+            obj = self._placed(obj, kind, f"{token} {logical}")
+        return objects.identity(obj), objects.to_pulumi(obj)
+
+    def _placed(self, obj: Object, kind: Kind, title: str) -> Object:
+        """In a namespace, if its kind is; a second object of the same name is refused."""
+        where = (objects.namespace(obj) or NAMESPACE) if self._discovery.namespaced(kind) else None
+        obj = objects.with_metadata(obj, namespace=where)
+        key = (kind, objects.identity(obj))
+        if key in self._made:
+            raise Refused(f"{title}: {kind.kind} {objects.identity(obj)} already exists")
+        self._made.add(key)
+        return obj

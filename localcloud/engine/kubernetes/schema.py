@@ -1,0 +1,93 @@
+"""Fields of Kubernetes' own kinds, from the models of the official Python client: a check where there is no API server."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from localcloud.engine.codec import Unknown
+from localcloud.engine.kubernetes.tokens import Kind
+from localcloud.engine.paths import Path, show
+
+LISTED = re.compile(r"list\[(.*)\]")
+MAPPED = re.compile(r"dict\[str, (.*)\]")
+PLAIN: Mapping[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "datetime": (str,)}
+GROUPS = frozenset(
+    {"", "apps", "autoscaling", "batch", "policy"}
+    | {
+        f"{name}.k8s.io"
+        for name in (
+            *("admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "certificates"),
+            *("coordination", "discovery", "events", "flowcontrol.apiserver", "networking", "node", "rbac.authorization"),
+            *("resource", "scheduling", "storage", "storagemigration"),
+        )
+    }
+)
+"""Of the kinds that the client has: a custom kind of another group may have the name of one of them."""
+QUANTITIES = frozenset(
+    {"allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min", "overhead"}
+    | {"podFixed", "requests"}
+)
+"""Members whose values may be numbers as well as texts."""
+
+
+def mistakes(obj: Mapping[str, Any]) -> list[str]:
+    """Fields that the kind does not have, and values of another type, with their addresses. Kinds of others have no schema."""
+    model = _model(Kind.of(obj))
+    return [] if model is None else [f"{show(path)}: {text}" for path, text in _object(obj, model, ())]
+
+
+@cache
+def _model(kind: Kind) -> Any:
+    import kubernetes.client.models as models  # a second's work, for programs that have objects only
+
+    version = kind.version.capitalize()
+    group = kind.group.split(".")[0].capitalize() or "Core"
+    for name in (f"{version}{kind.kind}", f"{group}{version}{kind.kind}"):
+        if kind.group in GROUPS and hasattr(models, name):
+            return getattr(models, name)
+    return None
+
+
+def _object(value: Mapping[str, Any], model: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    types = {wire: model.openapi_types[name] for name, wire in model.attribute_map.items()}
+    for name, member in value.items():
+        if name not in types:
+            yield (*path, name), "unknown field"
+        else:
+            yield from _value(member, types[name], (*path, name))
+
+
+def _value(value: Any, wanted: str, path: Path) -> Iterator[tuple[Path, str]]:
+    if value is None or isinstance(value, Unknown) or wanted == "object":
+        return
+    if found := LISTED.fullmatch(wanted):
+        if not isinstance(value, list):
+            yield path, "must be a list"
+            return
+        for place, element in enumerate(value):
+            yield from _value(element, found[1], (*path, place))
+    elif found := MAPPED.fullmatch(wanted):
+        if not isinstance(value, Mapping):
+            yield path, "must be a map"
+            return
+        for name, member in value.items():
+            yield from _value(member, found[1], (*path, name))
+    elif wanted in PLAIN:
+        if not _fits(value, wanted, path):
+            yield path, f"must be of type {wanted}, not {type(value).__name__}"
+    else:
+        import kubernetes.client.models as models
+
+        if isinstance(value, Mapping):
+            yield from _object(value, getattr(models, wanted), path)
+        else:
+            yield path, "must be an object"
+
+
+def _fits(value: Any, wanted: str, path: Path) -> bool:
+    if isinstance(value, bool):
+        return wanted == "bool"
+    if isinstance(value, int | float) and wanted == "str":
+        return not QUANTITIES.isdisjoint(str(part) for part in path[-2:])
+    return isinstance(value, PLAIN[wanted])

@@ -1,0 +1,40 @@
+"""An API server for the tests of the Kubernetes stand-in: one per test process, a namespace per test."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.tools.build import BuildError
+from tests.engine.kubernetes.control_plane import ControlPlane, Objects
+from tests.engine.kubernetes.programs import KubernetesProject
+from tests.engine.projects import Project
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    running = ControlPlane(tmp_path_factory.mktemp("plane"))
+    try:
+        running.start()
+    except BuildError as error:
+        pytest.skip(str(error))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def objects(plane: ControlPlane) -> Iterator[Objects]:
+    """What somebody else sees of the test's namespace."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield Objects(plane, name)
+    plane.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
+    """A project whose programs work in the test's namespace."""
+    made = KubernetesProject(project, objects)
+    made.prepare(plane.kubeconfig())
+    return made

@@ -1,0 +1,110 @@
+"""Kubernetes objects behind Pulumi's mocks."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+import pytest
+
+from localcloud.engine.mocks import MotoMocks
+
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+
+
+@pytest.fixture
+def mocks() -> Iterator[MotoMocks]:
+    with MotoMocks("us-west-2") as entered:
+        yield entered
+
+
+def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
+    pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
+    told: list[Any] = []
+
+    @pulumi.runtime.test
+    def everything() -> pulumi.Output[None]:
+        return pulumi.Output.from_input(program()).apply(told.append)
+
+    everything()
+    return told[0] if told else None
+
+
+def deployment(**container: Any) -> k8s.apps.v1.Deployment:
+    labels = {"app": "web"}
+    return k8s.apps.v1.Deployment(
+        "web",
+        spec={
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web", **container}]}},
+        },
+    )
+
+
+def test_an_object_is_recorded_with_a_name_a_namespace_and_an_id(mocks: MotoMocks) -> None:
+    name = run(mocks, lambda: deployment(resources={"limits": {"cpu": 1}}).metadata["name"])
+    [created] = mocks.created(DEPLOYMENT)
+    assert name.startswith("web-") and len(name) == len("web-12345678")
+    assert created.id == f"default/{name}"
+    assert created.inputs["spec"]["selector"] == {"matchLabels": {"app": "web"}}
+
+
+def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: MotoMocks) -> None:
+    def program() -> list[Any]:
+        definition = k8s.apiextensions.v1.CustomResourceDefinition(
+            "flavours",
+            metadata={"name": "flavours.example.com"},
+            spec={
+                "group": "example.com",
+                "scope": "Cluster",
+                "names": {"plural": "flavours", "kind": "Flavour"},
+                "versions": [{"name": "v1", "served": True, "storage": True}],
+            },
+        )
+        flavour = k8s.apiextensions.CustomResource(
+            "sweet",
+            api_version="example.com/v1",
+            kind="Flavour",
+            metadata={"name": "sweet"},
+            spec={"anything": 1},
+            opts=pulumi.ResourceOptions(depends_on=[definition]),
+        )
+        return [definition.id, flavour.id]
+
+    assert run(mocks, program) == ["flavours.example.com", "sweet"]
+
+
+@pytest.mark.parametrize(
+    ("container", "mistake"),
+    [
+        ({"imagePullPolice": "Always"}, "spec.template.spec.containers[0].imagePullPolice: unknown field"),
+        ({"env": [{"name": "A", "value": 1}]}, "spec.template.spec.containers[0].env[0].value: must be of type str, not int"),
+        ({"args": "sleep"}, "spec.template.spec.containers[0].args: must be a list"),
+        ({"resources": 2}, "spec.template.spec.containers[0].resources: must be an object"),
+    ],
+)
+def test_what_an_api_server_would_not_take_fails_with_its_address(
+    mocks: MotoMocks, container: dict[str, Any], mistake: str
+) -> None:
+    with pytest.raises(Exception, match=f"{DEPLOYMENT} web: ") as refusal:
+        run(mocks, lambda: deployment(**container).id)
+    assert mistake in str(refusal.value)
+
+
+def test_a_second_object_of_the_same_name_is_refused(mocks: MotoMocks) -> None:
+    def program() -> list[Any]:
+        return [k8s.core.v1.ConfigMap(logical, metadata={"name": "same"}).id for logical in ("one", "two")]
+
+    with pytest.raises(Exception, match="ConfigMap default/same already exists"):
+        run(mocks, program)
+
+
+def test_what_is_made_of_other_resources_is_refused_by_name(mocks: MotoMocks) -> None:
+    with pytest.raises(Exception, match=r"does not serve kubernetes:helm\.sh/v3:Release"):
+        run(mocks, lambda: k8s.helm.v3.Release("chart", chart="nginx").id)
+
+
+def test_what_is_unknown_in_a_preview_stays_unknown(mocks: MotoMocks) -> None:
+    mocks.preview = True
+    run(mocks, lambda: deployment(image=pulumi.Output.from_input("web:1")).id)
+    assert [created.id for created in mocks.created(DEPLOYMENT)] == [None]
