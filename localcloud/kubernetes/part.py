@@ -42,6 +42,7 @@ def parts() -> list[type[Part]]:
     """Every kind, in the order in which they hear."""
     # Imported late: they import Part from here.
     from localcloud.kubernetes.access.part import Access
+    from localcloud.kubernetes.nodes.fleet import Fleet
     from localcloud.kubernetes.pod_identity.part import PodIdentity
 
-    return [Access, PodIdentity]
+    return [Access, PodIdentity, Fleet]

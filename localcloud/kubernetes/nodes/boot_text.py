@@ -1,0 +1,105 @@
+"""What an instance is told at boot, read as nodeadm and cloud-init read it.
+
+https://awslabs.github.io/amazon-eks-ami/nodeadm/
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.message import Message
+from typing import Any
+
+import yaml
+
+NODE_CONFIG = "application/node.eks.aws"
+_SHELL = "text/x-shellscript"
+_HUGE_PAGES = re.compile(r"vm\.nr_hugepages\s*=\s*(\d+)")
+
+
+@dataclass(frozen=True)
+class BootText:
+    """What user data asks of a node; the defaults are those of an instance that is told nothing."""
+
+    joins: str | None = None
+    """The cluster to join; None where nobody says."""
+    kubelet_flags: tuple[str, ...] = ()
+    """In the order of the parts: the last of a name counts, labels and taints too."""
+    kubelet_config: Mapping[str, Any] = field(default_factory=dict)
+    """KubeletConfiguration over the node's own."""
+    huge_pages: int = 0
+    """Pages of 2 MiB that the kernel is told to reserve."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(pair.split("=", 1) for pair in self._listed("--node-labels") if "=" in pair)
+
+    @property
+    def taints(self) -> tuple[str, ...]:
+        """As `key=value:Effect`."""
+        return tuple(self._listed("--register-with-taints"))
+
+    @property
+    def other_flags(self) -> tuple[str, ...]:
+        own = ("--node-labels=", "--register-with-taints=")
+        return tuple(flag for flag in self.kubelet_flags if not flag.startswith(own))
+
+    def _listed(self, flag: str) -> list[str]:
+        values = [given.removeprefix(f"{flag}=") for given in self.kubelet_flags if given.startswith(f"{flag}=")]
+        return [item for item in values[-1].split(",") if item] if values else []
+
+
+def read(user_data: str | None) -> BootText:
+    """User data as EC2 keeps it (base64 of a MIME document, a NodeConfig or a script)."""
+    if not user_data:
+        return BootText()
+    configs, scripts = [], []
+    for kind, text in _parts(base64.b64decode(user_data)):
+        if kind == NODE_CONFIG:
+            configs.append(yaml.safe_load(text) or {})
+        elif kind == _SHELL:
+            scripts.append(text)
+    return _merged([config.get("spec", {}) for config in configs], "\n".join(scripts))
+
+
+def _merged(specs: list[Mapping[str, Any]], scripts: str) -> BootText:
+    """Parts are merged in order: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
+
+    nodeadm gives all kubelet flags of all parts to the kubelet, where the last of a name counts.
+    """
+    joins, flags, config = None, [], {}  # type: ignore[var-annotated]
+    for spec in specs:
+        joins = spec.get("cluster", {}).get("name") or joins
+        kubelet = spec.get("kubelet") or {}
+        flags += kubelet.get("flags") or []
+        config = merged(config, kubelet.get("config") or {})
+    pages = _HUGE_PAGES.findall(scripts)
+    return BootText(joins, tuple(flags), config, int(pages[-1]) if pages else 0)
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The second over the first, objects member by member."""
+    result = dict(first)
+    for key, value in second.items():
+        ours = result.get(key)
+        result[key] = merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _parts(document: bytes) -> Iterator[tuple[str, str]]:
+    """Content type and text of each part; a document without MIME is one part."""
+    if document.startswith(b"#!"):
+        yield _SHELL, document.decode()
+        return
+    if not re.match(rb"(?i)(mime-version|content-type):", document):
+        yield NODE_CONFIG, document.decode(errors="replace")
+        return
+    for part in message_from_bytes(document).walk():
+        if not part.is_multipart():
+            yield part.get_content_type(), _text(part)
+
+
+def _text(part: Message) -> str:
+    payload = part.get_payload(decode=True)
+    return payload.decode(errors="replace") if isinstance(payload, bytes) else str(payload)

@@ -1,0 +1,63 @@
+"""containerd's settings on a node: https://github.com/containerd/containerd/blob/release/1.6/docs/cri/config.md"""
+
+from pathlib import Path
+
+SOCKET = "/run/containerd/containerd.sock"
+ROOT = "/var/lib/containerd"
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
+"""The image that kubeadm 1.35 names: https://github.com/kubernetes/kubernetes/blob/v1.35.0/cmd/kubeadm/app/constants/constants.go"""
+
+
+def config(*, registries: Path, network_plugins: Path, runc: Path) -> str:
+    """containerd 1.6 and later read it; 2 turns it into its own newer form."""
+    return f"""\
+version = 2
+root = "{ROOT}"
+state = "/run/containerd"
+oom_score = 0
+disabled_plugins = [
+  "io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs",
+]
+
+[grpc]
+  address = "{SOCKET}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  disable_apparmor = true
+  # Root of a virtual machine or container may lack CAP_SYS_RESOURCE and could not make a process safer than itself.
+  restrict_oom_score_adj = true
+  max_concurrent_downloads = 8
+
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{registries}"
+
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{network_plugins}"
+    conf_dir = "/etc/cni/net.d"
+
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        BinaryName = "{runc}"
+        SystemdCgroup = false
+"""
+
+
+def write_registries(folder: Path, url: str) -> None:
+    """Whatever registry an image names, it is asked of the one at `url`, and of no other.
+
+    https://github.com/containerd/containerd/blob/main/docs/hosts.md
+    """
+    default = folder / "_default"
+    default.mkdir(parents=True)
+    (default / "hosts.toml").write_text(f'server = "{url}"\n\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n')

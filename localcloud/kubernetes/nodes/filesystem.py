@@ -1,0 +1,145 @@
+"""A node's own view of the machine: its own /etc, /run and /var, the machine's programs, memory of its instance type.
+
+Everything is mounted in the node's own mount namespace and vanishes with its last process. Default paths are the node's own
+inside, so that upstream DaemonSets with host paths work.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.kubernetes.nodes.hardware import Bind
+
+OWN = ("etc", "run", "var")
+"""Folders of the machine's root that each node has for itself."""
+KERNEL = ("proc", "sys")
+_ETC = (
+    *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),
+)
+"""What programs of the machine look for; nothing secret."""
+_FOLDERS = (
+    *("etc/cni/net.d", "etc/kubernetes/manifests"),
+    *("var/cache", "var/lib/cni", "var/lib/containerd", "var/lib/kubelet", "var/log/containers", "var/log/pods", "var/tmp"),
+)
+_KERNEL_SETTINGS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+"""What a kubelet sets where it differs: it would set it for the whole machine, and nobody would set it back.
+https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/component-helpers/node/util/sysctl/sysctl.go"""
+
+
+@dataclass(frozen=True)
+class Root:
+    """The folders and links at the top of the machine's file system."""
+
+    folders: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    """Name and target, e.g. `bin` and `usr/bin`."""
+
+
+def machine_root() -> Root:
+    """As it is here; what nobody but root of the machine may look into is left out."""
+    entries = sorted(os.scandir("/"), key=lambda entry: entry.name)
+    skipped = {*OWN, *KERNEL, "lost+found"}
+    folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in skipped]
+    links = [(entry.name, str(Path(entry.path).readlink())) for entry in entries if entry.is_symlink()]
+    return Root(tuple(folders), tuple(links))
+
+
+def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
+    """The node's own /etc and /var below the folder."""
+    for wanted in _FOLDERS:
+        (folder / wanted).mkdir(parents=True, exist_ok=True)
+    (folder / "var" / "tmp").chmod(0o1777)
+    for link, target in (("var/run", "/run"), ("var/lock", "/run/lock")):
+        (folder / link).symlink_to(target)
+    for entry in _ETC:
+        _copy(Path("/etc") / entry, folder / "etc" / entry)
+    etc = folder / "etc"
+    hosts = [f"{address} {name}" for address in addresses]
+    (etc / "hosts").write_text("\n".join(["127.0.0.1 localhost", *hosts]) + "\n")
+    (etc / "hostname").write_text(f"{name}\n")
+    (etc / "resolv.conf").write_text(f"nameserver {name_server}\n")
+
+
+def write_machine_id(folder: Path, machine_id: str) -> None:
+    (folder / "etc" / "machine-id").write_text(f"{machine_id}\n")
+
+
+def write_kernel_settings(folder: Path) -> tuple[Bind, ...]:
+    """Files that keep a kubelet from setting what it finds different."""
+    folder.mkdir(parents=True)
+    binds = []
+    for number, (name, value) in enumerate(_KERNEL_SETTINGS.items()):
+        file = folder / str(number)
+        file.write_text(f"{value}\n")
+        binds.append(Bind(file, Path("/proc/sys") / name))
+    return tuple(binds)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+    elif source.is_dir():
+        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("private"))
+    elif source.exists():
+        shutil.copyfile(source, target)
+
+
+def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
+    """What the node's first process runs: make its root, enter it, and wait for orphans for ever.
+
+    `own` has the node's /etc and /var; `visible` are paths that must stay what they are, wherever they lie.
+    """
+    top = folder / "root"
+    lines = [
+        "#!/bin/sh",
+        "# The node's first process, in namespaces of its own.",
+        "set -eu",
+        f"root={shlex.quote(str(top))}",
+        'mkdir "$root"',
+        'mount -t tmpfs -o mode=0755,size=16m node "$root"',
+    ]
+    for name in root.folders:
+        lines += [f'mkdir "$root"/{shlex.quote(name)}', f'mount --rbind /{shlex.quote(name)} "$root"/{shlex.quote(name)}']
+    lines += [f'ln -s {shlex.quote(target)} "$root"/{shlex.quote(name)}' for name, target in root.links if name not in OWN]
+    lines += [
+        'mkdir "$root/etc" "$root/var" "$root/run" "$root/proc" "$root/sys"',
+        *(f'mount --bind {shlex.quote(str(own / name))} "$root/{name}"' for name in ("etc", "var")),
+        'mount -t tmpfs -o mode=0755 run "$root/run"',
+        'mkdir "$root/run/lock" "$root/run/netns"',
+        'mount -t proc proc "$root/proc"',
+        'mount -t sysfs sysfs "$root/sys"',
+        'mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"',
+    ]
+    for path in visible:
+        if path.parts[1] in OWN:
+            quoted = shlex.quote(str(path))
+            lines += [f'mkdir -p "$root"{quoted}', f'mount --rbind {quoted} "$root"{quoted}']
+    for bind in binds:
+        target = f'"$root"{shlex.quote(str(bind.target))}'
+        lines.append(f"if [ -e {target} ]; then mount --bind {shlex.quote(str(bind.source))} {target}; fi")
+    lines += [
+        'cd "$root"',
+        "mkdir .machine",
+        "pivot_root . .machine",
+        "umount -l /.machine",
+        "rmdir /.machine",
+        "# What a driver mounts for a pod must be seen by the runtime, and the other way round.",
+        "mount --make-rshared /",
+        f"echo {shlex.quote(hostname)} > /proc/sys/kernel/hostname",
+        f"touch {shlex.quote(str(folder / 'booted'))}",
+        "sleep infinity &",
+        "# Also ends the zombies of whoever lost its parent.",
+        "wait",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,242 @@
+"""The nodes of one cluster follow the instances of its node groups."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.ec2.zones import zone_named
+from localcloud.aws.events import DONE, Event, Kind, Progress
+from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.nodes import drain, labels, machine
+from localcloud.kubernetes.nodes.limits import Limits
+from localcloud.kubernetes.nodes.machine import Machine
+from localcloud.kubernetes.nodes.node import Node
+from localcloud.kubernetes.nodes.programs import Programs
+from localcloud.kubernetes.nodes.roster import Member, Roster
+from localcloud.kubernetes.nodes.simulated import Simulator
+from localcloud.kubernetes.part import Part
+from localcloud.processes import StartError
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+LOST_SECONDS = 90.0
+"""By then Kubernetes has noticed that a machine vanished (node-monitor-grace-period is 50 seconds)."""
+WORKERS = 16
+"""Threads for simulated nodes, of which there may be a thousand; a real one has its own."""
+
+
+class Fleet(Part):
+    """Each instance becomes a node and leaves as one, whatever else is going on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        limits = Limits.from_environment() if cluster.namespace else Limits(cpu=0, gpu=0)
+        self._roster = Roster(limits)
+        self._simulator = Simulator(cluster)
+        self._programs: Programs | None = None
+        self._groups: dict[str, Mapping[str, Any]] = {}
+        self._ending = threading.Event()
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=f"nodes-{cluster.id}")
+        self._threads: list[threading.Thread] = []
+
+    def event(self, event: Event) -> None:
+        match event.kind, event.action:
+            case "instance", "created":
+                self._appear(event)
+            case "instance", "gone":
+                self._disappear(event)
+            case "node-group", ("created" | "changed"):
+                self._group_changed(event.name.split("/", 1)[1], event.details)
+
+    def progress(self, kind: Kind, name: str) -> Progress:
+        return self._roster.progress(name.split("/", 1)[1]) if kind == "node-group" else DONE
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._pool.shutdown(cancel_futures=True)
+        for thread in self._threads:
+            thread.join()
+
+    def node(self, name: str) -> Node | None:
+        """A real node by name."""
+        member = self._roster.find(name)
+        return member.node if member is not None else None
+
+    # Instances that appear
+
+    def _appear(self, event: Event) -> None:
+        found = self._machine(event)
+        if found is None:
+            return
+        if found.boot.joins != self.cluster.name:
+            log.warning("instance %s is not told to join cluster %s; it does not", found.id, self.cluster.name)
+            return
+        member = self._roster.admit(found)
+        if member is not None:
+            self._work(member, self._start)
+
+    def _machine(self, event: Event) -> Machine | None:
+        ec2 = backend_of("ec2", event.account, event.region)
+        described = event.details
+        return machine.of(
+            described,
+            instance_calls.find(ec2, [event.name])[0].user_data,
+            INSTANCE_TYPES[described["InstanceType"]],
+            zone_named(ec2, described["Placement"]["AvailabilityZone"]).zone_id,
+            event.region,
+        )
+
+    def _start(self, member: Member) -> None:
+        if member.phase == "leaving":
+            return
+        try:
+            if member.is_real:
+                self._start_real(member)
+            else:
+                self._simulator.create(member.machine, self._groups.get(member.machine.node_group))
+        except (StartError, OSError, ApiError) as error:
+            if self._ending.is_set():
+                return
+            log.exception("node %s did not start", member.machine.name)
+            self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
+            return
+        self._roster.settle(member, "ready")
+
+    def _start_real(self, member: Member) -> None:
+        if self._programs is None:
+            self._programs = Programs.ensure(log.info)
+        assert member.number is not None  # is_real
+        node = Node(self.cluster, member.machine, member.number, self._programs, self._ending.is_set)
+        others = [other.place for other in self._roster.nodes(besides=member)]
+        member.node = node
+        node.start(others)
+        node.await_ready()
+        self._label(member)
+
+    def _label(self, member: Member) -> None:
+        """What the kubelet must not say of itself, EKS and the cloud controller say."""
+        wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
+        self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
+
+    # Instances that disappear
+
+    def _disappear(self, event: Event) -> None:
+        member = self._roster.let_go(event.name)
+        if member is None:
+            return
+        leave = self._leave if event.details.get("ScaledIn", True) else self._vanish
+        self._work(member, leave)
+
+    def _leave(self, member: Member) -> None:
+        """Its group lets it go: its pods move first."""
+        api, name = self.cluster.api, member.machine.name
+        self._try(member, lambda: drain.drain(api, name, self._ending.is_set))
+        self._switch_off(member)
+        self._try(member, lambda: drain.forget(api, name))
+        self._gone(member)
+
+    def _vanish(self, member: Member) -> None:
+        """Somebody terminated it: Kubernetes notices, then the cloud controller removes the node."""
+        self._switch_off(member)
+        if member.is_real:
+            self._await_not_ready(member.machine.name)
+        self._try(member, lambda: self.cluster.api.delete(f"/api/v1/nodes/{member.machine.name}"))
+        self._gone(member)
+
+    def _switch_off(self, member: Member) -> None:
+        if member.node is None or self._ending.is_set():
+            return
+        others = [other.place for other in self._roster.nodes(besides=member)]
+        self._try(member, lambda: member.node.stop(others) if member.node else None)
+        member.node = None
+
+    def _gone(self, member: Member) -> None:
+        self._roster.remove(member)
+        if member.is_real and not self._ending.is_set():
+            self._promote(member.machine.kind)
+
+    def _promote(self, kind: machine.Kind) -> None:
+        """There is room for another real node."""
+        member = self._roster.promote(kind)
+        if member is not None:
+            self._work(member, self._become_real)
+
+    def _become_real(self, member: Member) -> None:
+        self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
+        self._start(member)
+
+    def _await_not_ready(self, name: str) -> None:
+        def is_noticed() -> bool:
+            found = self.cluster.api.find(f"/api/v1/nodes/{name}")
+            conditions = found["status"].get("conditions", ()) if found else ()
+            return self._ending.is_set() or all(
+                condition["status"] != "True" for condition in conditions if condition["type"] == "Ready"
+            )
+
+        waiting = Retrying(
+            retry=retry_if_result(lambda noticed: not noticed), wait=wait_fixed(1), stop=stop_after_delay(LOST_SECONDS)
+        )
+        try:
+            waiting(is_noticed)
+        except (RetryError, OSError, ApiError) as error:
+            log.warning("node %s is removed although Kubernetes calls it Ready: %r", name, error)
+
+    # Node groups that change
+
+    def _group_changed(self, name: str, after: Mapping[str, Any]) -> None:
+        before = self._groups.get(name)
+        self._groups[name] = after
+        change = labels.change(before, after) if before is not None else None
+        if change is None:
+            return
+        for member in self._roster.members(name):
+            self._work(member, lambda member: self._apply(member, change))
+
+    def _apply(self, member: Member, change: labels.Change) -> None:
+        """A running node gets its node group's new labels and taints."""
+        path = f"/api/v1/nodes/{member.machine.name}"
+
+        def update() -> None:
+            node = self.cluster.api.find(path)
+            if node is not None:
+                taints = change.taints_after(node["spec"].get("taints", ()))
+                self.cluster.api.patch(path, {"metadata": {"labels": dict(change.labels)}, "spec": {"taints": taints}})
+
+        self._try(member, update)
+
+    # Threads
+
+    def _work(self, member: Member, action: Callable[[Member], None]) -> None:
+        """In a thread, after what is being done with the member."""
+
+        def run() -> None:
+            with member.turn:
+                if not self._ending.is_set():
+                    action(member)
+
+        if member.is_real:
+            thread = threading.Thread(target=run, name=f"node-{member.machine.name}", daemon=True)
+            self._threads = [other for other in self._threads if other.is_alive()] + [thread]
+            thread.start()
+        else:
+            self._pool.submit(run)
+
+    def _try(self, member: Member, action: Callable[[], object]) -> None:
+        """One step of a node's end: the others follow whatever becomes of it."""
+        try:
+            action()
+        except (OSError, ApiError) as error:
+            if not self._ending.is_set():
+                log.warning("node %s: %s", member.machine.name, error)

@@ -1,0 +1,79 @@
+"""A node as large as its instance type: files that are bound over the kernel's own where the kubelet looks.
+
+The kubelet (by cAdvisor) reads memory from /proc/meminfo and the topology from /sys/devices/system/node. CPUs are the
+machine's own, since the kubelet hands their list to the kernel, which refuses CPUs that do not exist.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.kubernetes.nodes.machine import HUGE_PAGE_KIB, Machine
+
+HUGE_PAGES = f"hugepages-{HUGE_PAGE_KIB}kB"
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A file or folder of the node that takes the place of the kernel's."""
+
+    source: Path
+    target: Path
+
+
+def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
+    """Write the files for a machine with these CPUs (a list like `0-1`) and say what goes where."""
+    folder.mkdir(parents=True)
+    meminfo, numa, pages = folder / "meminfo", folder / "node", folder / "hugepages"
+    meminfo.write_text(memory_info(machine))
+    _write_pages(pages, machine.boot.huge_pages)
+    _write_numa(numa, machine, cpus)
+    return (
+        Bind(meminfo, Path("/proc/meminfo")),
+        Bind(numa, Path("/sys/devices/system/node")),
+        Bind(pages, Path("/sys/kernel/mm/hugepages")),
+    )
+
+
+def memory_info(machine: Machine) -> str:
+    """/proc/meminfo: reserved huge pages are not free, as on Linux."""
+    free = machine.memory_kib - machine.huge_page_kib
+    amounts = {"MemTotal": machine.memory_kib, "MemFree": free, "MemAvailable": free, "SwapTotal": 0, "SwapFree": 0}
+    lines = [f"{name + ':':<16}{amount:>8} kB\n" for name, amount in amounts.items()]
+    for name in ("HugePages_Total", "HugePages_Free"):
+        lines.append(f"{name + ':':<16}{machine.boot.huge_pages:>8}\n")
+    lines.append(f"{'Hugepagesize:':<16}{HUGE_PAGE_KIB:>8} kB\n")
+    return "".join(lines)
+
+
+def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
+    """One NUMA node with everything: sharing out what is not there would help nobody."""
+    node = folder / "node0"
+    node.mkdir(parents=True)
+    for name in ("online", "possible", "has_cpu", "has_memory"):
+        (folder / name).write_text("0\n")
+    (node / "cpulist").write_text(f"{cpus}\n")
+    (node / "distance").write_text("10\n")
+    (node / "meminfo").write_text(f"Node 0 MemTotal:       {machine.memory_kib} kB\n")
+    for cpu in cpu_numbers(cpus):
+        (node / f"cpu{cpu}").symlink_to(f"/sys/devices/system/cpu/cpu{cpu}")
+    _write_pages(node / "hugepages", machine.boot.huge_pages)
+
+
+def _write_pages(folder: Path, pages: int) -> None:
+    size = folder / HUGE_PAGES
+    size.mkdir(parents=True)
+    for name in ("nr_hugepages", "free_hugepages"):
+        (size / name).write_text(f"{pages}\n")
+    (size / "surplus_hugepages").write_text("0\n")
+
+
+def cpu_numbers(text: str) -> list[int]:
+    """
+    >>> cpu_numbers("0-2,5")
+    [0, 1, 2, 5]
+    """
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers

@@ -1,0 +1,104 @@
+"""The kubelet's settings on a node, as nodeadm writes them where this machine allows it.
+
+https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
+https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.kubernetes.nodes import boot_text, containerd, labels
+from localcloud.kubernetes.nodes.machine import Machine
+
+ROOT = "/var/lib/kubelet"
+CLUSTER_DOMAIN = "cluster.local"
+POD_MEMORY_MIB, BASE_MEMORY_MIB = 11, 255
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """What the kubelet proves itself with, and checks others by; files."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def config(
+    machine: Machine, *, certificates: Certificates, dns: str, cgroup: str, cpus: int, name_servers: Path
+) -> dict[str, Any]:
+    """KubeletConfiguration; what the boot text says counts last."""
+    own: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": machine.address,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(certificates.authority)},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(certificates.certificate),
+        "tlsPrivateKeyFile": str(certificates.key),
+        "providerID": machine.provider_id,
+        "clusterDNS": [dns],
+        "clusterDomain": CLUSTER_DOMAIN,
+        "resolvConf": str(name_servers),
+        "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
+        "maxPods": machine.maximum_pods,
+        "kubeReserved": reserved(cpus, machine.maximum_pods),
+        "serializeImagePulls": False,
+        # As EKS nodes have them; without, a pod on a node that vanished stays for a minute longer.
+        "nodeStatusUpdateFrequency": "5s",
+        "shutdownGracePeriod": "0s",
+        "shutdownGracePeriodCriticalPods": "0s",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": cgroup,
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "enforceNodeAllocatable": ["pods"],
+        # Lowering it takes CAP_SYS_RESOURCE, which root of a virtual machine may lack.
+        "oomScoreAdj": 0,
+        # The disk is shared with everything else on the machine: a full one is not for pods to pay.
+        "imageGCHighThresholdPercent": 100,
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.inodesFree": "0%",
+        },
+    }
+    return boot_text.merged(own, machine.boot.kubelet_config)
+
+
+def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
+    """The command line after the program; the boot text's flags count last."""
+    at_birth = ",".join(f"{key}={value}" for key, value in sorted(labels.at_birth(machine).items()))
+    taints = [f"--register-with-taints={','.join(machine.boot.taints)}"] if machine.boot.taints else []
+    return [
+        f"--config={config_file}",
+        f"--kubeconfig={kubeconfig}",
+        f"--root-dir={ROOT}",
+        f"--hostname-override={machine.name}",
+        f"--node-ip={machine.address}",
+        f"--node-labels={at_birth}",
+        *taints,
+        "--v=2",
+        *machine.boot.other_flags,
+    ]
+
+
+def reserved(cpus: int, pods: int) -> dict[str, str]:
+    """What EKS's images keep for the kubelet and the runtime, of CPUs, memory and disk.
+
+    >>> reserved(2, 29)
+    {'cpu': '70m', 'memory': '574Mi', 'ephemeral-storage': '1Gi'}
+    >>> reserved(192, 100)["cpu"]
+    '550m'
+    """
+    of_core = [60, 10, 5, 5]
+    millicores = sum(of_core[:cpus]) + 2.5 * max(0, cpus - len(of_core))
+    memory = BASE_MEMORY_MIB + POD_MEMORY_MIB * pods
+    return {"cpu": f"{int(millicores)}m", "memory": f"{memory}Mi", "ephemeral-storage": "1Gi"}

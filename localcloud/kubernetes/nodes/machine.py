@@ -1,0 +1,102 @@
+"""The instance behind a node, as far as its node shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infra.instances import InstanceType
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE
+from localcloud.kubernetes.nodes import boot_text
+from localcloud.kubernetes.nodes.boot_text import BootText
+
+CLUSTER_TAG = "eks:cluster-name"
+NODE_GROUP_TAG = "eks:nodegroup-name"
+EFA_INTERFACES = ("efa", "efa-only")
+MEMORY_SHARE = 0.97
+"""Of the memory in EC2's list, what Linux shows: firmware and kernel keep the rest (p4d.24xlarge shows 97.4 % as MemTotal)."""
+HUGE_PAGE_KIB = 2048
+
+Kind = Literal["cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One EC2 instance of a cluster."""
+
+    id: str
+    name: str
+    """Its private DNS name, which is its node's name."""
+    address: str
+    """Its private address."""
+    cluster: str
+    node_group: str
+    region: str
+    zone: str
+    zone_id: str
+    image: str
+    type: InstanceType
+    efa_interfaces: int
+    maximum_pods: int
+    boot: BootText
+
+    @property
+    def kind(self) -> Kind:
+        return "gpu" if self.type.gpus else "cpu"
+
+    @property
+    def provider_id(self) -> str:
+        return f"aws:///{self.zone}/{self.id}"
+
+    @property
+    def memory_kib(self) -> int:
+        return int(self.type.memory_mib * 1024 * MEMORY_SHARE)
+
+    @property
+    def huge_page_kib(self) -> int:
+        return self.boot.huge_pages * HUGE_PAGE_KIB
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """What device plugins find: resource name -> number. Only NVIDIA's GPUs have the plugin that is installed."""
+        gpus = self.type.gpus if self.type.has_nvidia_gpus else 0
+        found = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
+        return {name: number for name, number in found.items() if number}
+
+
+def of(
+    described: Mapping[str, Any], user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
+) -> Machine | None:
+    """The machine of an instance as DescribeInstances shows it; None if it is not of an EKS node group."""
+    tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
+    if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
+        return None
+    interfaces = described.get("NetworkInterfaces", ())
+    return Machine(
+        id=described["InstanceId"],
+        name=described["PrivateDnsName"],
+        address=described["PrivateIpAddress"],
+        cluster=tags[CLUSTER_TAG],
+        node_group=tags[NODE_GROUP_TAG],
+        region=region,
+        zone=described["Placement"]["AvailabilityZone"],
+        zone_id=zone_id,
+        image=described["ImageId"],
+        type=InstanceType.from_ec2(instance_type),
+        efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
+        maximum_pods=maximum_pods(instance_type),
+        boot=boot_text.read(user_data),
+    )
+
+
+def maximum_pods(instance_type: Mapping[str, Any]) -> int:
+    """As EKS computes it for its own network plugin, with its recommended bound.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods
+    """
+    network = instance_type["NetworkInfo"]
+    cards = network.get("NetworkCards", ())
+    default = network.get("DefaultNetworkCardIndex", 0)
+    own = [card["MaximumNetworkInterfaces"] for card in cards if card["NetworkCardIndex"] == default]
+    interfaces = own[0] if own else network["MaximumNetworkInterfaces"]
+    most = 110 if instance_type["VCpuInfo"]["DefaultVCpus"] < 30 else 250
+    return min(most, int(interfaces) * (int(network["Ipv4AddressesPerInterface"]) - 1) + 2)

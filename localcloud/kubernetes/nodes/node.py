@@ -1,0 +1,225 @@
+"""A real node: namespaces, containerd, kubelet and kube-proxy of one instance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import yaml
+
+from localcloud.kubernetes import network
+from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
+from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, links, pod_network
+from localcloud.kubernetes.nodes.cgroups import Cgroups
+from localcloud.kubernetes.nodes.links import Place
+from localcloud.kubernetes.nodes.machine import Machine
+from localcloud.kubernetes.nodes.programs import Programs
+from localcloud.processes import StartError
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+START_SECONDS = 60.0
+DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
+"""Below the kubelet's folder: where the device plugin's stand-in (localcloud/tools/device-plugin) looks. Kubelets that start
+empty the folder above but for the folders in it."""
+
+
+class Node:
+    """One machine that became a node. `start` and `stop` take seconds; a node is started once."""
+
+    def __init__(self, cluster: Cluster, machine: Machine, number: int, programs: Programs, is_over: Callable[[], bool]) -> None:
+        """`is_over` ends a start that waits: nobody wants the node any more."""
+        if cluster.namespace is None:
+            raise ValueError("a real node needs a cluster with a network namespace")
+        self.machine = machine
+        self._cluster, self._programs, self._cluster_namespace = cluster, programs, cluster.namespace
+        self._is_over = is_over
+        self._folder: Path = cluster.folder / "nodes" / machine.id
+        self._cgroup = f"{cluster.namespace}-{machine.id}"
+        self._cgroups = Cgroups()
+        namespace, pods = f"{cluster.namespace}-n{number}", cluster.addresses.pods_of_node(number)
+        self.place = Place(namespace, IPv4Address(machine.address), pods)
+
+    @property
+    def title(self) -> str:
+        """Short form of its name, for logs and files."""
+        return self.machine.name.split(".")[0]
+
+    @property
+    def daemons(self) -> dict[str, str]:
+        """What runs on it -> the supervisor's name of it."""
+        return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
+
+    def start(self, others: list[Place]) -> None:
+        """Bring it up until its kubelet answers. Raises StartError or OSError; `stop` then removes what there is."""
+        self._folder.mkdir(parents=True)
+        self._make_network(others)
+        self._make_cgroup()
+        self._write_files()
+        self._boot()
+        self._start_daemon("containerd", [self._programs.containerd, "--config", self._folder / "containerd.toml"])
+        self._await("containerd", self._socket_exists)
+        self._start_daemon("kubelet", [self._programs.kubelet, *self._write_kubelet_files()])
+        self._start_daemon("kube-proxy", [self._programs.kube_proxy, f"--config={self._write_kube_proxy_file()}", "--v=2"])
+        self._await("kubelet", lambda: self._answers(10248))
+        self._await("kube-proxy", lambda: self._answers(10256))
+
+    def stop(self, others: list[Place]) -> None:
+        """End everything on it and remove what it had; nothing happens to what is not there."""
+        supervisor = self._cluster.supervisor
+        for kind in ("kubelet", "kube-proxy", "containerd"):
+            supervisor.stop(self.daemons[kind])
+        # All that is left in its process namespace ends with the first process.
+        supervisor.stop(self.daemons["machine"], seconds=0.05)
+        for namespace in (self._cluster_namespace, *(place.namespace for place in others)):
+            links.remove_route(namespace, self.place)
+        network.remove(self.place.namespace)
+        self._cluster.ledger.remove("namespace", self.place.namespace)
+        self._cgroups.remove(self._cgroup)
+        for folder in self._cgroups.folders(self._cgroup):
+            self._cluster.ledger.remove("cgroup", folder)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def process(self, kind: str) -> psutil.Process | None:
+        """The living process of a daemon of it."""
+        name = self.daemons[kind]
+        server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
+        entered = server.process() if server is not None else None
+        if entered is None:
+            return None
+        # The supervisor's child waits in the machine's process namespace for the daemon in the node's.
+        return next(iter(entered.children()), None)
+
+    def _make_network(self, others: list[Place]) -> None:
+        namespace = self.place.namespace
+        self._cluster.ledger.add("namespace", namespace)
+        network.create(namespace)
+        link = "n" + hashlib.sha256(self.machine.id.encode()).hexdigest()[:12]
+        links.connect(self._cluster_namespace, self._cluster.addresses, self.place, link)
+        links.add_routes(self._cluster_namespace, [self.place])
+        links.add_routes(namespace, others)
+        for other in others:
+            links.add_routes(other.namespace, [self.place])
+
+    def _make_cgroup(self) -> None:
+        for folder in self._cgroups.folders(self._cgroup):
+            self._cluster.ledger.add("cgroup", folder)
+        self._cgroups.create(self._cgroup)
+
+    def _write_files(self) -> None:
+        folder, cluster, machine = self._folder, self._cluster, self.machine
+        own = folder / "own"
+        name_server = str(cluster.addresses.dns)
+        filesystem.write_own(own, machine.name, [machine.address], name_server)
+        filesystem.write_machine_id(own, hashlib.md5(machine.id.encode(), usedforsecurity=False).hexdigest())
+        (own / "etc" / "cni" / "net.d" / "10-pods.conflist").write_text(pod_network.cni_config(self.place.pods))
+        devices = own / "var" / "lib" / "kubelet" / DEVICES_FILE
+        devices.parent.mkdir(parents=True)
+        devices.write_text(json.dumps(machine.devices) + "\n")
+        containerd.write_registries(folder / "registries", f"http://{AWS_ADDRESS}:{REGISTRY_PORT}")
+        settings = containerd.config(
+            registries=folder / "registries", network_plugins=self._programs.network_plugins, runc=self._programs.runc
+        )
+        (folder / "containerd.toml").write_text(settings)
+        self._write_boot_script(own)
+
+    def _write_kubelet_files(self) -> list[str]:
+        """The kubelet's command line."""
+        cluster, machine = self._cluster, self.machine
+        certificate = cluster.pki.issue(
+            f"system:node:{machine.name}",
+            organizations=("system:nodes",),
+            names=(machine.name,),
+            addresses=(machine.address,),
+            file=self.daemons["kubelet"],
+        )
+        settings = kubelet.config(
+            machine,
+            certificates=kubelet.Certificates(cluster.pki.certificate.file, certificate.file, certificate.key),
+            dns=str(cluster.addresses.dns),
+            cgroup=f"/{self._cgroup}",
+            cpus=os.cpu_count() or 1,
+            name_servers=Path("/etc/resolv.conf"),
+        )
+        file = self._folder / "kubelet.yaml"
+        file.write_text(yaml.safe_dump(settings, sort_keys=False))
+        kubeconfig = cluster.kubeconfig_for(certificate, self.daemons["kubelet"])
+        return kubelet.flags(machine, config_file=file, kubeconfig=kubeconfig)
+
+    def _write_kube_proxy_file(self) -> Path:
+        name, cluster = self.daemons["kube-proxy"], self._cluster
+        kubeconfig = cluster.kubeconfig_for(cluster.pki.issue("system:kube-proxy", file=name), name)
+        file = self._folder / "kube-proxy.yaml"
+        settings = kube_proxy.config(self.machine.name, kubeconfig, cluster.addresses.pods)
+        file.write_text(yaml.safe_dump(settings, sort_keys=False))
+        return file
+
+    def _write_boot_script(self, own: Path) -> None:
+        folder = self._folder
+        cpus = Path("/sys/devices/system/cpu/online").read_text().strip()
+        binds = hardware.write(self.machine, cpus, folder / "hardware")
+        binds += filesystem.write_kernel_settings(folder / "kernel")
+        script = filesystem.boot_script(
+            folder=folder,
+            own=own,
+            root=filesystem.machine_root(),
+            binds=binds,
+            visible=(self._cluster.folder, *self._programs.folders),
+            hostname=self.machine.name,
+        )
+        (folder / "boot.sh").write_text(script)
+
+    def _boot(self) -> None:
+        # With its first process everything on the node ends, whatever became of those who started it.
+        namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
+        command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]
+        self._cluster.supervisor.start(self.daemons["machine"], command, namespace=self.place.namespace)
+        self._await("machine", (self._folder / "booted").exists)
+
+    def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
+        first = self.process("machine")
+        if first is None:
+            raise ProcessLookupError(f"the first process of node {self.machine.name} is gone")
+        namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
+        self._cluster.supervisor.start(
+            self.daemons[kind],
+            ["nsenter", f"--target={first.pid}", *namespaces, "--", *command],
+            outside=True,
+            environment={"PATH": self._programs.search_path},
+        )
+
+    def await_ready(self) -> None:
+        """Until Kubernetes calls the node Ready. Raises StartError."""
+        path = f"/api/v1/nodes/{self.machine.name}"
+
+        def is_ready() -> bool:
+            found = self._cluster.api.find(path)
+            conditions = found["status"].get("conditions", ()) if found else ()
+            return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+        self._await("kubelet", is_ready)
+
+    def _await(self, kind: str, check: Callable[[], bool]) -> None:
+        self._cluster.supervisor.await_ready(self.daemons[kind], lambda: self._is_over() or check(), START_SECONDS)
+        if self._is_over():
+            raise StartError(f"node {self.machine.name} is not wanted any more")
+
+    def _socket_exists(self) -> bool:
+        first = self.process("machine")
+        return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
+
+    def _answers(self, port: int) -> bool:
+        """Whether something listens on the node's loopback."""
+        try:
+            network.connect(self.place.namespace, "127.0.0.1", port, 1.0).close()
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,53 @@
+"""The programs that a node runs."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.tools import debian
+from localcloud.tools.build import Report, ensure
+from localcloud.tools.catalogue import KUBE_PROXY, KUBELET
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where they are on this machine."""
+
+    kubelet: Path
+    kube_proxy: Path
+    containerd: Path
+    runc: Path
+    network_plugins: Path
+    """A folder."""
+    tables: Path
+    """Folder of iptables, which kube-proxy and the port mapping run."""
+    conntrack: Path
+    """Folder of conntrack, which kube-proxy runs."""
+
+    @classmethod
+    def ensure(cls, report: Report) -> "Programs":
+        """Build or fetch what is missing."""
+        return cls(
+            kubelet=ensure(KUBELET, report),
+            kube_proxy=ensure(KUBE_PROXY, report),
+            containerd=debian.ensure(debian.CONTAINERD, report) / "containerd",
+            runc=debian.ensure(debian.RUNC, report) / "runc",
+            network_plugins=debian.ensure(debian.CNI_PLUGINS, report),
+            tables=debian.ensure(debian.IPTABLES, report),
+            conntrack=debian.ensure(debian.CONNTRACK, report),
+        )
+
+    @property
+    def search_path(self) -> str:
+        """PATH of the node's daemons: their own companions first."""
+        own = (self.containerd.parent, self.runc.parent, self.tables, self.conntrack)
+        present = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        return os.pathsep.join(dict.fromkeys([*map(str, own), *present, *debian.SYSTEM_FOLDERS]))
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What a node must see of the machine, links followed."""
+        files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
+        found = [file.parent for file in files] + [file.resolve().parent for file in files]
+        found += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]
+        return tuple(dict.fromkeys(found))

@@ -1,0 +1,117 @@
+"""Who is a node of a cluster, which are real, and how far each is. Pure, and safe for several threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from localcloud.aws.events import DONE, WAIT, Progress
+from localcloud.kubernetes.nodes.limits import Limits
+from localcloud.kubernetes.nodes.machine import Kind, Machine
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.nodes.node import Node
+
+Phase = Literal["starting", "ready", "failed", "leaving"]
+
+
+@dataclass
+class Member:
+    """One instance on its way to be a node, or away."""
+
+    machine: Machine
+    number: int | None
+    """Of a real node, within its cluster; None if simulated."""
+    phase: Phase = "starting"
+    problem: str = ""
+    node: Node | None = None
+    """The real node, once it was begun."""
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever starts or ends it."""
+
+    @property
+    def is_real(self) -> bool:
+        return self.number is not None
+
+
+class Roster:
+    """All members of one cluster by instance id."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._members: dict[str, Member] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, machine: Machine) -> Member | None:
+        """A new member: real while there is room. None for one that is known."""
+        with self._lock:
+            if machine.id in self._members:
+                return None
+            number = self._free_number() if self._has_room(machine.kind) else None
+            member = self._members[machine.id] = Member(machine, number)
+            return member
+
+    def let_go(self, instance_id: str) -> Member | None:
+        """The member that is to leave; None if there is none or it leaves already."""
+        with self._lock:
+            member = self._members.get(instance_id)
+            if member is None or member.phase == "leaving":
+                return None
+            member.phase = "leaving"
+            return member
+
+    def settle(self, member: Member, phase: Phase, problem: str = "") -> None:
+        """What became of its start, unless it is leaving by now."""
+        with self._lock:
+            if member.phase != "leaving":
+                member.phase, member.problem = phase, problem
+
+    def remove(self, member: Member) -> None:
+        """It is gone, and so is what it took."""
+        with self._lock:
+            self._members.pop(member.machine.id, None)
+
+    def promote(self, kind: Kind) -> Member | None:
+        """The simulated member that has waited longest for room that is there now; it starts anew as a real one."""
+        with self._lock:
+            if not self._has_room(kind):
+                return None
+            for member in self._members.values():
+                if not member.is_real and member.machine.kind == kind and member.phase == "ready":
+                    member.number, member.phase = self._free_number(), "starting"
+                    return member
+            return None
+
+    def nodes(self, besides: Member | None = None) -> list[Node]:
+        """The real nodes that were begun."""
+        with self._lock:
+            return [member.node for member in self._members.values() if member.node is not None and member is not besides]
+
+    def members(self, node_group: str) -> list[Member]:
+        return self._select(lambda member: member.machine.node_group == node_group)
+
+    def find(self, name: str) -> Member | None:
+        """By its node's name."""
+        return next(iter(self._select(lambda member: member.machine.name == name)), None)
+
+    def progress(self, node_group: str) -> Progress:
+        """Nobody is coming or going; why one did not come."""
+        members = self.members(node_group)
+        if any(member.phase in ("starting", "leaving") for member in members):
+            return WAIT
+        problem = next((member.problem for member in members if member.problem), "")
+        return Progress(True, problem) if problem else DONE
+
+    def _select(self, wanted: Callable[[Member], bool]) -> list[Member]:
+        with self._lock:
+            return [member for member in self._members.values() if wanted(member)]
+
+    def _has_room(self, kind: Kind) -> bool:
+        real = [member for member in self._members.values() if member.is_real and member.machine.kind == kind]
+        return len(real) < self._limits.of(kind)
+
+    def _free_number(self) -> int:
+        taken = {member.number for member in self._members.values()}
+        return next(number for number in range(1, 256) if number not in taken)

@@ -1,0 +1,121 @@
+"""Nodes that kwok only pretends: for what no machine here could hold. A taint keeps everything away but benches.
+
+https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.nodes import kubelet, labels
+from localcloud.kubernetes.nodes.machine import Machine
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import KWOK
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+NAME = "kwok"
+POD_NETWORK = "198.19.0.1/16"
+"""Addresses that pretended pods show; nobody is there."""
+_MIB = 1024
+
+
+class Simulator:
+    """One cluster's kwok, started with the first node that needs it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._started = False
+        self._lock = threading.Lock()
+
+    def create(self, machine: Machine, node_group: Mapping[str, Any] | None) -> None:
+        """A node that is Ready from the start."""
+        self._start_once()
+        try:
+            self._cluster.api.create("/api/v1/nodes", node(machine, node_group))
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
+    def _start_once(self) -> None:
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        options = [
+            f"--kubeconfig={self._cluster.admin_kubeconfig}",
+            "--manage-all-nodes=false",
+            f"--manage-nodes-with-label-selector={labels.SIMULATED_TAINT}=true",
+            f"--cidr={POD_NETWORK}",
+            "--node-lease-duration-seconds=40",
+        ]
+        self._cluster.supervisor.start(NAME, [ensure(KWOK, log.info), *options])
+
+
+def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The whole object, status included: the API server keeps a new node's."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "simulated: no machine is behind this node",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": machine.name,
+            "labels": labels.of_simulated(machine, node_group),
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        },
+        "spec": {
+            "providerID": machine.provider_id,
+            "taints": [taint.as_object() for taint in (*labels.taints_of(machine), labels.SIMULATED)],
+        },
+        "status": {
+            "capacity": capacity(machine),
+            "allocatable": allocatable(machine),
+            "addresses": [
+                {"type": "InternalIP", "address": machine.address},
+                {"type": "InternalDNS", "address": machine.name},
+                {"type": "Hostname", "address": machine.name},
+            ],
+            "conditions": [ready],
+        },
+    }
+
+
+def capacity(machine: Machine) -> dict[str, str]:
+    """What a node of the type has, devices included, as if every device plugin ran."""
+    return {
+        "cpu": str(machine.type.vcpus),
+        "memory": f"{machine.memory_kib}Ki",
+        "pods": str(machine.maximum_pods),
+        "ephemeral-storage": _storage(machine),
+        "hugepages-2Mi": f"{machine.huge_page_kib // _MIB}Mi",
+        **{name: str(number) for name, number in machine.devices.items()},
+    }
+
+
+def allocatable(machine: Machine) -> dict[str, str]:
+    """Capacity without what the kubelet keeps."""
+    kept = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
+    millicores = machine.type.vcpus * 1000 - int(kept["cpu"].removesuffix("m"))
+    memory = machine.memory_kib - machine.huge_page_kib - int(kept["memory"].removesuffix("Mi")) * _MIB
+    return {**capacity(machine), "cpu": f"{millicores}m", "memory": f"{memory}Ki"}
+
+
+def _storage(machine: Machine) -> str:
+    """Local disks where the type has them; else about what a root volume leaves."""
+    return f"{machine.type.instance_store_gb}G" if machine.type.instance_store_gb else "50G"
