@@ -23,7 +23,8 @@ class Event:
     region: str
     account: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    """As the service's Describe call shows it (a node group's, for example; of `updating` the update); empty when gone."""
+    """As the service's Describe call shows it (a node group's, for example; of `updating` the update); empty when gone, but
+    `ScaledIn` of an instance: whether its auto scaling group let it go."""
 
 
 @dataclass(frozen=True)

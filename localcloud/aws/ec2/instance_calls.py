@@ -57,8 +57,15 @@ def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> lau
 
 def publish(action: events.Action, instance: Any) -> None:
     backend = instance.ec2_backend
-    details = {} if action == "gone" else shown(instance)
+    details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else shown(instance)
     events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
+
+
+def _is_scaled_in(instance: Any) -> bool:
+    """Whether its auto scaling group lets it go: a managed node group then drains it, which nobody does who terminates it."""
+    group = getattr(instance, "autoscaling_group", None)
+    states = group.instance_states if group is not None else ()
+    return any(state.instance is instance and state.lifecycle_state.startswith("Terminating") for state in states)
 
 
 def _reservation_shown(reservation: Any) -> dict[str, Any]:
