@@ -1,0 +1,71 @@
+"""`cluster-autoscaler --cloud-provider=aws --node-group-auto-discovery=asg:tag=... [--scan-interval=10s ...]`, until SIGTERM."""
+
+import logging
+import signal
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from localcloud.kubernetes.autoscaler import flags, kube
+from localcloud.kubernetes.autoscaler.cloud import Aws
+from localcloud.kubernetes.autoscaler.loop import Loop
+
+log = logging.getLogger("cluster-autoscaler")
+
+MOST_SILENT_SECONDS = 600.0
+"""As the real one's --max-inactivity."""
+
+
+def main() -> int:
+    options = flags.parse(sys.argv[1:])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    log.info("the local cloud's stand-in for cluster-autoscaler: it scales by unschedulable pods and the tags of groups")
+    if options.without_meaning:
+        log.info("without a meaning here: %s", ", ".join(f"--{name}" for name in options.without_meaning))
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    connection = kube.by_kubeconfig(options.kubeconfig) if options.kubeconfig else kube.in_cluster()
+    loop = Loop(kube.ApiServer(connection), Aws(options.discovery, options.region), options)
+    alive = Alive()
+    alive.serve(options.port)
+    while not ending.is_set():
+        try:
+            loop.run_once()
+            alive.note()
+        except Exception as error:  # the next look may fare better: the API server restarts, credentials are renewed
+            log.error("this look at the cluster failed: %s", error, exc_info=not isinstance(error, (OSError, kube.ApiError)))
+        ending.wait(options.scan_interval)
+    return 0
+
+
+class Alive:
+    """`/health-check`: whether a look succeeded lately."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def note(self) -> None:
+        self._last = time.monotonic()
+
+    def serve(self, port: int) -> None:
+        alive = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                silent = time.monotonic() - alive._last
+                self.send_response(200 if silent < MOST_SILENT_SECONDS else 500)
+                self.end_headers()
+                self.wfile.write(f"last success {silent:.0f} s ago\n".encode())
+
+            def log_message(self, format: str, *args: Any) -> None:
+                log.debug(format, *args)
+
+        server = ThreadingHTTPServer(("", port), Handler)
+        threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

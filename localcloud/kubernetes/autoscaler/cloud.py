@@ -1,0 +1,126 @@
+"""Auto scaling groups of AWS, as the autoscaler reads and changes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from localcloud.kubernetes.autoscaler.groups import Group, InstanceType
+
+_ENDING = ("Terminating", "Terminated", "Detaching", "Detached")
+_ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+class Refused(Exception):
+    """AWS does not do what was asked; the text is its own."""
+
+
+class Cloud(Protocol):
+    def groups(self) -> list[Group]: ...
+
+    def resize(self, group: Group, size: int) -> None: ...
+
+    def terminate(self, instance_id: str) -> None: ...
+
+    def failure(self, group: Group, since: float) -> str: ...
+
+
+class Aws:
+    """By boto3, with the credentials that the environment has (Pod Identity)."""
+
+    def __init__(self, discovery: Sequence[Mapping[str, str | None]], region: str | None) -> None:
+        import boto3
+
+        session = boto3.session.Session(region_name=region)
+        self._region = str(session.region_name)
+        self._autoscaling, self._ec2 = session.client("autoscaling"), session.client("ec2")
+        self._discovery = discovery
+        self._types: dict[str, InstanceType] = {}
+        self._templates: dict[tuple[str, str], str] = {}
+
+    def groups(self) -> list[Group]:
+        pages = self._autoscaling.get_paginator("describe_auto_scaling_groups").paginate()
+        raw = [group for page in pages for group in page["AutoScalingGroups"]]
+        return [self._group(group, tags) for group in raw if self._is_ours(tags := _tags(group)) and "Status" not in group]
+
+    def resize(self, group: Group, size: int) -> None:
+        self._ask(
+            self._autoscaling.set_desired_capacity,
+            AutoScalingGroupName=group.name,
+            DesiredCapacity=size,
+            HonorCooldown=False,
+        )
+
+    def terminate(self, instance_id: str) -> None:
+        """And the group is one smaller."""
+        self._ask(
+            self._autoscaling.terminate_instance_in_auto_scaling_group,
+            InstanceId=instance_id,
+            ShouldDecrementDesiredCapacity=True,
+        )
+
+    def failure(self, group: Group, since: float) -> str:
+        """Why the group's last launch failed, if it began after that moment; empty: it did not fail."""
+        found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
+        for activity in found["Activities"][:1]:
+            if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
+                return str(activity.get("StatusMessage") or activity["StatusCode"])
+        return ""
+
+    def _is_ours(self, tags: Mapping[str, str]) -> bool:
+        return any(all(key in tags and value in (None, tags[key]) for key, value in wanted.items()) for wanted in self._discovery)
+
+    def _group(self, raw: Mapping[str, Any], tags: Mapping[str, str]) -> Group:
+        return Group(
+            name=raw["AutoScalingGroupName"],
+            minimum=raw["MinSize"],
+            maximum=raw["MaxSize"],
+            desired=raw["DesiredCapacity"],
+            instance_type=self._instance_type(self._type_name(raw)),
+            tags=tags,
+            instances=frozenset(one["InstanceId"] for one in raw["Instances"] if not one["LifecycleState"].startswith(_ENDING)),
+            region=self._region,
+            zones=tuple(raw["AvailabilityZones"]),
+        )
+
+    def _type_name(self, raw: Mapping[str, Any]) -> str:
+        """Of several the first, which is the one that the group launches if it can."""
+        template = raw.get("LaunchTemplate")
+        if policy := raw.get("MixedInstancesPolicy"):
+            template = policy["LaunchTemplate"]["LaunchTemplateSpecification"]
+            overrides = policy["LaunchTemplate"].get("Overrides") or ()
+            if overrides and overrides[0].get("InstanceType"):
+                return str(overrides[0]["InstanceType"])
+        if template is None:
+            raise Refused(f"group {raw['AutoScalingGroupName']} has no launch template")
+        key = template["LaunchTemplateId"], str(template.get("Version") or "$Default")
+        if key not in self._templates:
+            found = self._ask(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
+            name = str(found["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
+            if key[1].startswith("$"):
+                return name
+            self._templates[key] = name
+        return self._templates[key]
+
+    def _instance_type(self, name: str) -> InstanceType:
+        if name not in self._types:
+            found = self._ask(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+            architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
+            self._types[name] = InstanceType(
+                name=name,
+                cpus=found["VCpuInfo"]["DefaultVCpus"],
+                memory_mib=found["MemoryInfo"]["SizeInMiB"],
+                gpus=sum(gpu["Count"] for gpu in found.get("GpuInfo", {}).get("Gpus", ()) if gpu["Manufacturer"] == "NVIDIA"),
+                architecture=_ARCHITECTURES.get(architecture, architecture),
+            )
+        return self._types[name]
+
+    def _ask(self, operation: Any, **parameters: Any) -> Any:
+        from botocore.exceptions import ClientError
+
+        try:
+            return operation(**parameters)
+        except ClientError as error:
+            raise Refused(str(error)) from error
+
+
+def _tags(raw: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag.get("Value", "") for tag in raw.get("Tags", ())}

@@ -1,0 +1,122 @@
+"""Would this node take that pod? As the scheduler's filters: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
+
+Json = Mapping[str, Any]
+_ALWAYS = ("cpu", "memory", "ephemeral-storage", "pods")
+"""Of these a node that does not say how much it has is taken to have enough: groups do not tell of disks and pods."""
+
+
+class Place:
+    """A node that fills up."""
+
+    def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
+        self.node = node
+        self.pods = list(pods)
+        self.free = dict(node.allocatable)
+        for pod in self.pods:
+            self._take(pod)
+
+    def put(self, pod: Pod) -> None:
+        self.pods.append(pod)
+        self._take(pod)
+
+    def _take(self, pod: Pod) -> None:
+        for name, amount in pod.requests.items():
+            if name in self.free:
+                self.free[name] -= amount
+
+    def refusals(self, pod: Pod) -> list[str]:
+        """Why not; empty: it would be taken."""
+        return [
+            *([f"{self.node.name} is cordoned"] if self.node.is_cordoned else []),
+            *self._resources(pod),
+            *selection_refusals(pod, self.node),
+            *taint_refusals(pod, self.node.taints),
+            *self._neighbours(pod),
+        ]
+
+    def _resources(self, pod: Pod) -> Iterable[str]:
+        for name, amount in pod.requests.items():
+            if amount == 0 or (name in _ALWAYS and name not in self.node.allocatable):
+                continue
+            if self.node.allocatable.get(name, 0) == 0:
+                yield f"no {name}"
+            elif amount > self.free[name]:
+                yield f"insufficient {name}"
+
+    def _neighbours(self, pod: Pod) -> Iterable[str]:
+        if any(keep_apart(pod, other) for other in self.pods):
+            yield "a pod that it must not share a host with"
+
+
+def keep_apart(one: Pod, other: Pod) -> bool:
+    """Either may say so; selectors look into the pod's own namespace."""
+    return one.namespace == other.namespace and (
+        any(selects(selector, other.labels) for selector in one.apart)
+        or any(selects(selector, one.labels) for selector in other.apart)
+    )
+
+
+def selection_refusals(pod: Pod, node: Node) -> Iterable[str]:
+    for key, value in pod.node_selector.items():
+        if node.labels.get(key) != value:
+            yield f"no label {key}={value}"
+    if pod.node_terms is not None and not any(_term_holds(term, node) for term in pod.node_terms):
+        yield "its labels do not match the pod's node affinity"
+
+
+def taint_refusals(pod: Pod, taints: Iterable[Taint]) -> Iterable[str]:
+    for taint in taints:
+        if taint.effect != "PreferNoSchedule" and not any(_tolerates(toleration, taint) for toleration in pod.tolerations):
+            yield f"untolerated taint {taint}"
+
+
+def selects(selector: Json, labels: Mapping[str, str]) -> bool:
+    """A label selector; an empty one selects everything."""
+    wanted = selector.get("matchLabels") or {}
+    expressions = selector.get("matchExpressions") or ()
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _expression_holds(expression, labels) for expression in expressions
+    )
+
+
+def _term_holds(term: Json, node: Node) -> bool:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity; an empty term matches nothing."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    return bool(expressions or fields) and (
+        all(_expression_holds(expression, node.labels) for expression in expressions)
+        and all(_expression_holds(expression, {"metadata.name": node.name}) for expression in fields)
+    )
+
+
+def _expression_holds(expression: Json, labels: Mapping[str, str]) -> bool:
+    value, wanted = labels.get(expression["key"]), list(expression.get("values") or ())
+    match expression["operator"]:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return value is not None and value.isdigit() and int(value) > int(wanted[0])
+        case "Lt":
+            return value is not None and value.isdigit() and int(value) < int(wanted[0])
+        case other:
+            raise ValueError(f"unknown operator {other}")
+
+
+def _tolerates(toleration: Json, taint: Taint) -> bool:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    key, operator = toleration.get("key"), toleration.get("operator") or "Equal"
+    if not key:
+        return bool(operator == "Exists")
+    return bool(key == taint.key and (operator == "Exists" or (toleration.get("value") or "") == taint.value))

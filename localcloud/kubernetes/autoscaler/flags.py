@@ -1,0 +1,177 @@
+"""The real one's command line, as far as it has a meaning here.
+
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
+"""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.kubernetes.autoscaler.scale_down import Rules
+from localcloud.kubernetes.autoscaler.scale_up import EXPANDERS
+
+_DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?")
+_DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
+_NO_MEANING = (
+    "alsologtostderr",
+    "aws-use-static-instance-list",
+    "balance-similar-node-groups",
+    "cordon-node-before-terminating",
+    "feature-gates",
+    "kube-client-burst",
+    "kube-client-qps",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-lock",
+    "leader-elect-resource-name",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "logging-format",
+    "logtostderr",
+    "max-bulk-soft-taint-count",
+    "max-failing-time",
+    "max-total-unready-percentage",
+    "ok-total-unready-count",
+    "profiling",
+    "record-duplicated-events",
+    "stderrthreshold",
+    "unremovable-node-recheck-timeout",
+    "v",
+    "write-status-configmap",
+)
+"""Flags of the real one that change nothing here: taken, and named in the log."""
+
+
+@dataclass(frozen=True)
+class Options:
+    discovery: tuple[Mapping[str, str | None], ...]
+    """Each a set of tags (value or, None, any) that a group must have all of."""
+    kubeconfig: Path | None
+    region: str | None
+    port: int
+    expander: str
+    scan_interval: float
+    max_node_provision_time: float
+    initial_backoff: float
+    scale_down_enabled: bool
+    scale_down_unneeded_time: float
+    scale_down_unready_time: float
+    scale_down_delay_after_add: float
+    scale_down_delay_after_delete: float
+    scale_down_delay_after_failure: float
+    scale_down_parallelism: int
+    max_graceful_termination: float
+    expendable_priority: int
+    rules: Rules
+    without_meaning: tuple[str, ...]
+    """Flags that were given and change nothing here."""
+
+
+def seconds(text: str) -> float:
+    """A duration as Go writes it: `10m`, `1h30m`, `0.5s`; `0`."""
+    if text == "0":
+        return 0.0
+    matched = _DURATION.fullmatch(text)
+    if matched is None or not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, as 10m or 1h30m")
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    return sum(float(matched[unit]) * factor for unit, factor in units.items() if matched[unit])
+
+
+def discovery(text: str) -> Mapping[str, str | None]:
+    """`asg:tag=KEY,KEY=VALUE`."""
+    matched = _DISCOVERY.fullmatch(text)
+    if matched is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form asg:tag=KEY[=VALUE],...")
+    parts = (part.partition("=") for part in matched["tags"].split(","))
+    return {key: value if equals else None for key, equals, value in parts}
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Ends the program on what the real one would not take either."""
+    known = _parser().parse_args([_spelled(argument) for argument in arguments])
+    given = [argument.lstrip("-").split("=")[0] for argument in arguments]
+    if known.cloud_provider != "aws":
+        _parser().error(f"the cloud provider {known.cloud_provider} is not built in; there is aws")
+    return Options(
+        discovery=tuple(known.node_group_auto_discovery),
+        kubeconfig=known.kubeconfig,
+        region=known.aws_region,
+        port=int(known.address.rsplit(":", 1)[-1]),
+        expander=known.expander,
+        scan_interval=known.scan_interval,
+        max_node_provision_time=known.max_node_provision_time,
+        initial_backoff=known.initial_node_group_backoff_duration,
+        scale_down_enabled=known.scale_down_enabled,
+        scale_down_unneeded_time=known.scale_down_unneeded_time,
+        scale_down_unready_time=known.scale_down_unready_time,
+        scale_down_delay_after_add=known.scale_down_delay_after_add,
+        scale_down_delay_after_delete=(
+            known.scan_interval if known.scale_down_delay_after_delete is None else known.scale_down_delay_after_delete
+        ),
+        scale_down_delay_after_failure=known.scale_down_delay_after_failure,
+        scale_down_parallelism=known.max_scale_down_parallelism,
+        max_graceful_termination=float(known.max_graceful_termination_sec),
+        expendable_priority=known.expendable_pods_priority_cutoff,
+        rules=Rules(
+            utilization_threshold=known.scale_down_utilization_threshold,
+            gpu_utilization_threshold=known.scale_down_gpu_utilization_threshold,
+            skip_system_pods=known.skip_nodes_with_system_pods,
+            skip_local_storage=known.skip_nodes_with_local_storage,
+            skip_custom_controllers=known.skip_nodes_with_custom_controller_pods,
+        ),
+        without_meaning=tuple(name for name in given if name in _NO_MEANING),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cluster-autoscaler", allow_abbrev=False)
+    add = parser.add_argument
+    add("--cloud-provider", default="aws")
+    add("--node-group-auto-discovery", type=discovery, action="append", default=[])
+    add("--kubeconfig", type=Path)
+    add("--aws-region", help="where AWS_REGION does not say it")
+    add("--address", default=":8085", help="of the health check")
+    add("--expander", choices=sorted(EXPANDERS), default="least-waste")
+    for name, default in (
+        ("scan-interval", 10.0),
+        ("max-node-provision-time", 900.0),
+        ("initial-node-group-backoff-duration", 300.0),
+        ("scale-down-unneeded-time", 600.0),
+        ("scale-down-unready-time", 1200.0),
+        ("scale-down-delay-after-add", 600.0),
+        ("scale-down-delay-after-delete", None),
+        ("scale-down-delay-after-failure", 180.0),
+    ):
+        add(f"--{name}", type=seconds, default=default)
+    for name, default in (("utilization", 0.5), ("gpu-utilization", 0.5)):
+        add(f"--scale-down-{name}-threshold", type=float, default=default)
+    for name in (
+        "scale-down-enabled",
+        "skip-nodes-with-system-pods",
+        "skip-nodes-with-local-storage",
+        "skip-nodes-with-custom-controller-pods",
+    ):
+        add(f"--{name}", type=_boolean, default=True)
+    add("--max-scale-down-parallelism", type=int, default=10)
+    add("--max-graceful-termination-sec", type=int, default=600)
+    add("--expendable-pods-priority-cutoff", type=int, default=-10)
+    for name in _NO_MEANING:
+        add(f"--{name}", nargs="?", help=argparse.SUPPRESS)
+    return parser
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text == "true"
+
+
+def _spelled(argument: str) -> str:
+    """Go takes one dash as two, and a switch alone as true."""
+    text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument
+    switches = ("--scale-down-enabled", "--skip-nodes-with-")
+    return f"{text}=true" if text.startswith(switches) and "=" not in text else text

@@ -1,0 +1,95 @@
+"""An auto scaling group: its size, and what its next node will be like. All from tags and facts of its instance type.
+
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md#auto-discovery-setup
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from localcloud.kubernetes.autoscaler import quantities
+from localcloud.kubernetes.autoscaler.objects import HOSTNAME, Node, Taint
+from localcloud.kubernetes.autoscaler.quantities import Amounts
+
+TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
+ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
+GPU = "nvidia.com/gpu"
+_NODE_GROUP_TAG, _NODE_GROUP_LABEL = "eks:nodegroup-name", "eks.amazonaws.com/nodegroup"
+_MOST_PODS = 110
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """What EC2 says of it."""
+
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    architecture: str = "amd64"
+
+    @property
+    def amounts(self) -> Amounts:
+        """EC2 knows of processors, memory and GPUs; whatever else a node offers must be in the group's tags."""
+        gpus = {GPU: self.gpus * 1000} if self.gpus else {}
+        return {"cpu": self.cpus * 1000, "memory": self.memory_mib * 1024**2 * 1000, "pods": _MOST_PODS * 1000, **gpus}
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    minimum: int
+    maximum: int
+    desired: int
+    instance_type: InstanceType
+    tags: Mapping[str, str] = field(default_factory=dict)
+    instances: frozenset[str] = frozenset()
+    """Ids of those that it has: neither ending nor gone."""
+    region: str = ""
+    zones: tuple[str, ...] = ()
+
+    @property
+    def room(self) -> int:
+        """How many more it may have."""
+        return max(0, self.maximum - self.desired)
+
+    @property
+    def template(self) -> Node:
+        """A node that it does not have yet."""
+        return Node(
+            name=f"template-of-{self.name}",
+            labels=self._labels(),
+            taints=tuple(_taint(key, text) for key, text in self._tagged("taint").items()),
+            allocatable={**self.instance_type.amounts, **quantities.parse(self._tagged("resources"))},
+        )
+
+    def _labels(self) -> dict[str, str]:
+        kind = self.instance_type
+        labels = {
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": kind.architecture,
+            "node.kubernetes.io/instance-type": kind.name,
+            "topology.kubernetes.io/region": self.region,
+            "topology.kubernetes.io/zone": self.zones[0] if self.zones else "",
+            HOSTNAME: f"template-of-{self.name}",
+        }
+        if _NODE_GROUP_TAG in self.tags:
+            labels[_NODE_GROUP_LABEL] = self.tags[_NODE_GROUP_TAG]
+        return {**labels, **self._tagged("label")}
+
+    def _tagged(self, kind: str) -> dict[str, str]:
+        prefix = f"{TEMPLATE}/{kind}/"
+        return {key.removeprefix(prefix): value for key, value in self.tags.items() if key.startswith(prefix)}
+
+
+def is_complete(node: Node, group: Group) -> bool:
+    """Whether a node offers what its group's nodes do. One with the accelerator label is waited for until its device plugins
+    have registered; without the label the group would grow once more meanwhile, as it does with the real autoscaler."""
+    if ACCELERATOR_LABEL not in node.labels:
+        return True
+    return all(node.allocatable.get(name, 0) for name in group.template.allocatable if "/" in name)
+
+
+def _taint(key: str, text: str) -> Taint:
+    """`value:Effect`."""
+    value, _, effect = text.rpartition(":")
+    return Taint(key, value, effect)

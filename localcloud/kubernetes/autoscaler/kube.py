@@ -1,0 +1,186 @@
+"""The API server, as far as the autoscaler needs it: with the pod's own service account, or by a kubeconfig."""
+
+import base64
+import json
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
+
+from localcloud.kubernetes.autoscaler import objects
+from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TIMEOUT_SECONDS = 30.0
+PAGE = 500
+STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server refuses; the text is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Kube(Protocol):
+    def nodes(self) -> list[Node]: ...
+
+    def pods(self) -> list[Pod]: ...
+
+    def daemons(self) -> list[Pod]: ...
+
+    def taint(self, name: str, taint: Taint) -> None: ...
+
+    def untaint(self, name: str, key: str) -> None: ...
+
+    def evict(self, pod: Pod) -> None: ...
+
+    def tell(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None: ...
+
+    def show(self, status: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Connection:
+    url: str
+    context: ssl.SSLContext
+    token_file: Path | None = None
+
+
+def in_cluster() -> Connection:
+    """https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    context = ssl.create_default_context(cafile=SERVICE_ACCOUNT / "ca.crt")
+    return Connection(f"https://{host}:{port}", context, SERVICE_ACCOUNT / "token")
+
+
+def by_kubeconfig(file: Path) -> Connection:
+    """With a client certificate."""
+    import yaml  # only here: the image need not have it
+
+    document = yaml.safe_load(file.read_text())
+    current = next(one["context"] for one in document["contexts"] if one["name"] == document["current-context"])
+    cluster = next(one["cluster"] for one in document["clusters"] if one["name"] == current["cluster"])
+    user = next(one["user"] for one in document["users"] if one["name"] == current["user"])
+    context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority").decode())
+    with tempfile.TemporaryDirectory() as folder:  # a context loads its own certificate from files only
+        certificate, key = Path(folder, "certificate"), Path(folder, "key")
+        certificate.write_bytes(_pem(user, "client-certificate"))
+        key.touch(mode=0o600)
+        key.write_bytes(_pem(user, "client-key"))
+        context.load_cert_chain(certificate, key)
+    return Connection(cluster["server"], context)
+
+
+def _pem(holder: Mapping[str, str], name: str) -> bytes:
+    return base64.b64decode(holder[f"{name}-data"]) if f"{name}-data" in holder else Path(holder[name]).read_bytes()
+
+
+class ApiServer:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._opener: OpenerDirector = build_opener(ProxyHandler({}), HTTPSHandler(context=connection.context))
+
+    def nodes(self) -> list[Node]:
+        return [objects.node(item) for item in self._list("/api/v1/nodes")]
+
+    def pods(self) -> list[Pod]:
+        return [objects.pod(item) for item in self._list("/api/v1/pods")]
+
+    def daemons(self) -> list[Pod]:
+        return [objects.daemon_pod(item) for item in self._list("/apis/apps/v1/daemonsets")]
+
+    def taint(self, name: str, taint: Taint) -> None:
+        found = [one for one in self._taints(name) if one["key"] != taint.key]
+        found.append({"key": taint.key, "value": taint.value, "effect": taint.effect})
+        self._patch(f"/api/v1/nodes/{name}", {"spec": {"taints": found}})
+
+    def untaint(self, name: str, key: str) -> None:
+        self._patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [one for one in self._taints(name) if one["key"] != key]}})
+
+    def evict(self, pod: Pod) -> None:
+        """A disruption budget may refuse: then it is tried again."""
+        metadata = {"name": pod.name, "namespace": pod.namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        try:
+            self._send("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
+        except ApiError as error:
+            if error.status not in (404, 429):
+                raise
+
+    def tell(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None:
+        """An event, as `kubectl describe pod` shows it."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": "cluster-autoscaler"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._send("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
+
+    def show(self, status: str) -> None:
+        """In the ConfigMap where the real one writes."""
+        path = f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps"
+        body = {"metadata": {"name": STATUS_NAME, "namespace": STATUS_NAMESPACE}, "data": {"status": status}}
+        try:
+            self._send("PUT", f"{path}/{STATUS_NAME}", body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._send("POST", path, body)
+
+    def _taints(self, name: str) -> list[Json]:
+        found: list[Json] = self._send("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", [])
+        return found
+
+    def _list(self, path: str) -> list[Json]:
+        items: list[Json] = []
+        more = ""
+        while True:
+            query = {"limit": PAGE, **({"continue": more} if more else {})}
+            answer = self._send("GET", f"{path}?{urlencode(query)}")
+            items += answer["items"]
+            more = answer["metadata"].get("continue", "")
+            if not more:
+                return items
+
+    def _patch(self, path: str, body: Json) -> None:
+        self._send("PATCH", path, body, "application/merge-patch+json")
+
+    def _send(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Any:
+        headers = {"Content-Type": kind, "Accept": "application/json"}
+        if self._connection.token_file is not None:  # it changes: read anew each time
+            headers["Authorization"] = f"Bearer {self._connection.token_file.read_text().strip()}"
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._connection.url}{path}", data, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                return json.loads(answer.read() or b"null")
+        except HTTPError as error:
+            text = error.read().decode(errors="replace")
+            raise ApiError(error.code, f"{method} {path}: {_message(text)}") from None
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text

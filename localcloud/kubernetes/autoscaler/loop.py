@@ -1,0 +1,269 @@
+"""One look at everything, and what is done about it. What must be remembered from one look to the next is here too."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from localcloud.kubernetes.autoscaler import scale_down, scale_up
+from localcloud.kubernetes.autoscaler.cloud import Cloud, Refused
+from localcloud.kubernetes.autoscaler.flags import Options
+from localcloud.kubernetes.autoscaler.groups import Group
+from localcloud.kubernetes.autoscaler.kube import ApiError, Kube
+from localcloud.kubernetes.autoscaler.objects import Node, Pod
+from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED, Verdict
+from localcloud.kubernetes.autoscaler.scale_up import group_of
+
+log = logging.getLogger(__name__)
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class View:
+    """The cluster and its groups at one moment."""
+
+    now: float
+    groups: Sequence[Group]
+    nodes: Sequence[Node]
+    pods: Sequence[Pod]
+    daemons: Sequence[Pod]
+
+
+class Loop:
+    def __init__(self, kube: Kube, cloud: Cloud, options: Options, clock: Callable[[], float] = time.time) -> None:
+        self._kube, self._cloud, self._options, self._clock = kube, cloud, options, clock
+        self._grown: dict[str, float] = {}
+        self._paused: dict[str, tuple[float, str]] = {}
+        self._unneeded: dict[str, float] = {}
+        self._unready: dict[str, float] = {}
+        self._ending: dict[str, float] = {}
+        """Nodes with our taint, whose pods are going."""
+        self._said: dict[str, str] = {}
+        self._last_add = self._last_delete = self._last_failure = NEVER
+        self._is_first = True
+
+    def run_once(self) -> None:
+        now = self._clock()
+        view = View(now, self._cloud.groups(), self._kube.nodes(), self._kube.pods(), self._kube.daemons())
+        if self._is_first:
+            self._take_up(view)
+            self._is_first = False
+        self._note_readiness(view)
+        if self._give_up_on_what_does_not_come(view):
+            view = replace(view, groups=self._cloud.groups())
+        grew = self._grow(view)
+        if self._options.scale_down_enabled:
+            self._end_drained(view)
+            self._shrink(view, hold=grew)
+        self._kube.show(status(view))
+
+    # --- more nodes
+
+    def _grow(self, view: View) -> bool:
+        self._paused = {name: entry for name, entry in self._paused.items() if entry[0] > view.now}
+        pods = [pod for pod in view.pods if not pod.is_unschedulable or pod.priority >= self._options.expendable_priority]
+        lost = [name for name, since in self._unready.items() if view.now - since > self._options.max_node_provision_time]
+        paused = {name: reason for name, (_, reason) in self._paused.items()}
+        plan = scale_up.plan(
+            pods, view.nodes, view.groups, view.daemons, paused=paused, lost=lost, expander=self._options.expander
+        )
+        for group in view.groups:
+            if count := plan.increases.get(group.name):
+                self._grow_one(view, group, count, plan.helped[group.name])
+        self._explain(plan.hopeless)
+        return bool(plan.increases)
+
+    def _grow_one(self, view: View, group: Group, count: int, helped: Sequence[Pod]) -> None:
+        change = f"{group.name} {group.desired}->{group.desired + count} (max: {group.maximum})"
+        try:
+            self._cloud.resize(group, group.desired + count)
+        except Refused as error:
+            self._pause(view, group, f"AWS refuses to let it grow: {error}")
+            return
+        self._grown[group.name] = self._last_add = view.now
+        log.info("scale-up: %s for %s", change, ", ".join(pod.full_name for pod in helped))
+        for pod in helped:
+            self._tell(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{change}}}]")
+
+    def _explain(self, hopeless: Sequence[tuple[Pod, str]]) -> None:
+        """Each reason once."""
+        for pod, reason in hopeless:
+            if self._say(f"pod {pod.full_name}", f"stays pending: {reason}"):
+                self._tell(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
+        pending = {f"pod {pod.full_name}" for pod, _ in hopeless}
+        for subject in [subject for subject in self._said if subject.startswith("pod ") and subject not in pending]:
+            del self._said[subject]
+
+    def _give_up_on_what_does_not_come(self, view: View) -> bool:
+        """A group that does not get what it wants goes back to what it has, and rests."""
+        gave_up = False
+        for group in view.groups:
+            since = self._grown.get(group.name)
+            here = [node.instance_id for node in view.nodes if group_of(node, [group]) is not None]
+            if since is None or group.desired <= len(here):
+                self._grown.pop(group.name, None)
+                continue
+            is_late = view.now - since > self._options.max_node_provision_time
+            failure = self._cloud.failure(group, since) if group.desired > len(group.instances) else ""
+            if failure:
+                self._pause(view, group, f"its last instance could not be launched: {failure}")
+                self._resize_down(group, max(group.minimum, len(group.instances)))
+                gave_up = True
+            elif is_late:
+                self._pause(view, group, f"its last node did not come within {self._options.max_node_provision_time:.0f} s")
+                self._resize_down(group, max(group.minimum, len(group.instances)))
+                for instance in sorted(group.instances.difference(filter(None, here))):
+                    self._terminate(instance, f"it is no node after {self._options.max_node_provision_time:.0f} s")
+                gave_up = True
+        return gave_up
+
+    def _resize_down(self, group: Group, size: int) -> None:
+        if size < group.desired:
+            log.info("%s: wanted size %d is taken back to %d", group.name, group.desired, size)
+            try:
+                self._cloud.resize(group, size)
+            except Refused as error:
+                log.warning("%s: %s", group.name, error)
+
+    def _pause(self, view: View, group: Group, reason: str) -> None:
+        self._grown.pop(group.name, None)
+        self._last_failure = view.now
+        self._paused[group.name] = view.now + self._options.initial_backoff, reason
+        log.warning("%s rests for %.0f s: %s", group.name, self._options.initial_backoff, reason)
+
+    # --- fewer nodes
+
+    def _shrink(self, view: View, *, hold: bool) -> None:
+        """Nodes' times run on while nothing may be removed."""
+        options = self._options
+        nodes = [node for node in view.nodes if node.name not in self._ending]
+        verdicts = scale_down.judge(nodes, view.pods, view.groups, options.rules)
+        unneeded = {verdict.node.name for verdict in verdicts if not verdict.needed}
+        self._unneeded = {name: self._unneeded.get(name, view.now) for name in unneeded}
+        for verdict in verdicts:
+            self._say(f"node {verdict.node.name}", f"stays: {verdict.needed}" if verdict.needed else "is not needed")
+        waits = (
+            (self._last_add, options.scale_down_delay_after_add),
+            (self._last_delete, options.scale_down_delay_after_delete),
+            (self._last_failure, options.scale_down_delay_after_failure),
+        )
+        if hold or any(view.now - last < wait for last, wait in waits):
+            return
+        due = [
+            verdict for verdict in scale_down.allowed(verdicts, self._ending_by_group(view)) if self._is_due(verdict, view.now)
+        ]
+        self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
+
+    def _is_due(self, verdict: Verdict, now: float) -> bool:
+        options, node = self._options, verdict.node
+        wait = options.scale_down_unneeded_time if node.is_ready else options.scale_down_unready_time
+        return now - self._unneeded[node.name] >= wait
+
+    def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:
+        """Nothing new comes to a tainted node; what came while we looked keeps it."""
+        for verdict in verdicts:
+            self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
+        current = self._kube.pods() if verdicts else []
+        for verdict in verdicts:
+            name = verdict.node.name
+            here = own_pods(name, current)
+            expected = {pod.full_name for pod in verdict.to_move}
+            if any(pod.full_name not in expected for pod in here):
+                self._kube.untaint(name, TO_BE_DELETED)
+                continue
+            self._ending[name] = now
+            if not here:
+                self._end(verdict.node, "nobody needs it")
+            for pod in here:
+                log.info("scale-down: %s leaves %s", pod.full_name, name)
+                self._kube.evict(pod)
+
+    def _end_drained(self, view: View) -> None:
+        present = {node.name: node for node in view.nodes}
+        for name, since in list(self._ending.items()):
+            node = present.get(name)
+            if node is None or group_of(node, view.groups) is None:
+                del self._ending[name]
+            elif not (left := own_pods(name, view.pods)):
+                self._end(node, "its pods are elsewhere")
+            elif view.now - since > self._options.max_graceful_termination:
+                log.warning("scale-down: %s keeps %s: it stays", name, ", ".join(pod.full_name for pod in left))
+                self._kube.untaint(name, TO_BE_DELETED)
+                del self._ending[name]
+                self._last_failure = view.now
+            else:
+                for pod in left:
+                    self._kube.evict(pod)
+
+    def _end(self, node: Node, reason: str) -> None:
+        if node.instance_id is not None and self._terminate(node.instance_id, f"node {node.name}: {reason}"):
+            self._last_delete = self._clock()
+        else:
+            self._kube.untaint(node.name, TO_BE_DELETED)
+            self._ending.pop(node.name, None)
+
+    def _terminate(self, instance_id: str, reason: str) -> bool:
+        log.info("scale-down: instance %s ends: %s", instance_id, reason)
+        try:
+            self._cloud.terminate(instance_id)
+        except Refused as error:
+            log.warning("%s is not ended: %s", instance_id, error)
+            return False
+        return True
+
+    def _ending_by_group(self, view: View) -> dict[str, int]:
+        """Those that AWS still counts."""
+        found: dict[str, int] = {}
+        for node in view.nodes:
+            if node.name in self._ending and (group := group_of(node, view.groups)) is not None:
+                found[group.name] = found.get(group.name, 0) + 1
+        return found
+
+    # --- what is remembered
+
+    def _take_up(self, view: View) -> None:
+        """A predecessor may have ended in the middle of something."""
+        for node in view.nodes:
+            if any(taint.key == TO_BE_DELETED for taint in node.taints):
+                self._kube.untaint(node.name, TO_BE_DELETED)
+        for group in view.groups:
+            self._grown[group.name] = view.now
+
+    def _note_readiness(self, view: View) -> None:
+        self._unready = {node.name: self._unready.get(node.name, view.now) for node in view.nodes if not node.is_ready}
+        names = {f"node {node.name}" for node in view.nodes}
+        for subject in [subject for subject in self._said if subject.startswith("node ") and subject not in names]:
+            del self._said[subject]
+
+    def _say(self, subject: str, text: str) -> bool:
+        """Log it unless it was the last thing said of this subject."""
+        if self._said.get(subject) == text:
+            return False
+        self._said[subject] = text
+        log.info("%s %s", subject, text)
+        return True
+
+    def _tell(self, pod: Pod, reason: str, message: str) -> None:
+        try:
+            self._kube.tell(pod, reason, message)
+        except ApiError as error:  # its namespace is going, or events are not ours to write
+            log.warning("no event for %s: %s", pod.full_name, error)
+
+
+def own_pods(node: str, pods: Sequence[Pod]) -> list[Pod]:
+    """Those that hold the node."""
+    return [pod for pod in pods if pod.node == node and not pod.is_finished and not pod.goes_with_its_node]
+
+
+def status(view: View) -> str:
+    """A line per group."""
+    lines = []
+    for group in view.groups:
+        ready = sum(node.is_ready for node in view.nodes if group_of(node, [group]) is not None)
+        lines.append(
+            f"{group.name}: {ready} ready of {group.desired} wanted (min {group.minimum}, max {group.maximum}), "
+            f"{group.instance_type.name}"
+        )
+    pending = sum(pod.is_unschedulable for pod in view.pods)
+    return "\n".join([f"{pending} pods wait for a place", *lines, ""])

@@ -1,0 +1,156 @@
+"""Nodes and pods as a decision needs them, from the API server's JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.kubernetes.autoscaler import quantities
+from localcloud.kubernetes.autoscaler.quantities import Amounts
+
+Json = Mapping[str, Any]
+PREFIX = "cluster-autoscaler.kubernetes.io"
+SAFE_TO_EVICT = f"{PREFIX}/safe-to-evict"
+SCALE_DOWN_DISABLED = f"{PREFIX}/scale-down-disabled"
+HOSTNAME = "kubernetes.io/hostname"
+_ONE_POD = {"pods": 1000}
+
+
+@dataclass(frozen=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{{{self.key}: {self.value}}}"
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: Amounts
+    is_ready: bool = True
+    is_cordoned: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    instance_id: str | None = None
+    """Of the EC2 instance behind it."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    namespace: str
+    name: str
+    requests: Amounts
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_terms: tuple[Json, ...] | None = None
+    """Required node affinity: one of these must hold; None: nothing is required."""
+    tolerations: tuple[Json, ...] = ()
+    apart: tuple[Json, ...] = ()
+    """Label selectors of pods that must not be on its host."""
+    node: str | None = None
+    owner: str | None = None
+    """Kind of its controller."""
+    is_mirror: bool = False
+    has_local_storage: bool = False
+    is_finished: bool = False
+    is_unschedulable: bool = False
+    """The scheduler tried and found no place."""
+    priority: int = 0
+    uid: str = ""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def goes_with_its_node(self) -> bool:
+        """It is there because the node is: of a daemon set, or of the kubelet itself."""
+        return self.owner == "DaemonSet" or self.is_mirror
+
+
+def node(raw: Json) -> Node:
+    metadata, spec, status = raw["metadata"], raw.get("spec", {}), raw.get("status", {})
+    conditions = {item["type"]: item["status"] for item in status.get("conditions", ())}
+    provider = spec.get("providerID", "")
+    return Node(
+        name=metadata["name"],
+        labels=metadata.get("labels", {}),
+        taints=tuple(Taint(item["key"], item.get("value", ""), item["effect"]) for item in spec.get("taints", ())),
+        allocatable=quantities.parse(status.get("allocatable")),
+        is_ready=conditions.get("Ready") == "True",
+        is_cordoned=spec.get("unschedulable", False),
+        annotations=metadata.get("annotations", {}),
+        instance_id=provider.rsplit("/", 1)[-1] if provider.startswith("aws://") else None,
+    )
+
+
+def pod(raw: Json) -> Pod:
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
+    affinity = spec.get("affinity") or {}
+    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    owners = [owner for owner in metadata.get("ownerReferences", ()) if owner.get("controller")]
+    annotations = metadata.get("annotations", {})
+    return Pod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        requests=requests(spec),
+        labels=metadata.get("labels", {}),
+        annotations=annotations,
+        node_selector=spec.get("nodeSelector") or {},
+        node_terms=tuple(required["nodeSelectorTerms"]) if required else None,
+        tolerations=tuple(spec.get("tolerations") or ()),
+        apart=_apart(affinity.get("podAntiAffinity") or {}),
+        node=spec.get("nodeName"),
+        owner=owners[0]["kind"] if owners else None,
+        is_mirror="kubernetes.io/config.mirror" in annotations,
+        has_local_storage=any(volume.keys() & {"emptyDir", "hostPath"} for volume in spec.get("volumes") or ()),
+        is_finished=status.get("phase") in ("Succeeded", "Failed"),
+        is_unschedulable=_is_unschedulable(metadata, status),
+        priority=spec.get("priority") or 0,
+        uid=metadata.get("uid", ""),
+    )
+
+
+def daemon_pod(raw: Json) -> Pod:
+    """A pod of a daemon set, as each node that it is for will have one."""
+    template = raw["spec"]["template"]
+    metadata = {**template.get("metadata", {}), "name": raw["metadata"]["name"], "namespace": raw["metadata"]["namespace"]}
+    controller = {"kind": "DaemonSet", "controller": True}
+    return pod({"metadata": {**metadata, "ownerReferences": [controller]}, "spec": template["spec"]})
+
+
+def requests(spec: Json) -> dict[str, int]:
+    """What the scheduler counts: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
+    containers = [_requests_of(container) for container in spec["containers"]]
+    initial, sidecars = [], []
+    for container in spec.get("initContainers") or ():
+        own = _requests_of(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars.append(own)
+        initial.append(quantities.total([*sidecars, {} if container.get("restartPolicy") == "Always" else own]))
+    running = quantities.total([*containers, *sidecars])
+    overhead = quantities.parse(spec.get("overhead"))
+    return quantities.total([quantities.largest([running, *initial]), overhead, _ONE_POD])
+
+
+def _requests_of(container: Json) -> dict[str, int]:
+    """A limit without a request is a request, which the API server writes down for most resources."""
+    resources = container.get("resources") or {}
+    return quantities.parse({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _apart(anti_affinity: Json) -> tuple[Json, ...]:
+    terms: Sequence[Json] = anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    return tuple(term.get("labelSelector") or {} for term in terms if term.get("topologyKey") == HOSTNAME)
+
+
+def _is_unschedulable(metadata: Json, status: Json) -> bool:
+    if metadata.get("deletionTimestamp") or status.get("phase") != "Pending" or status.get("nominatedNodeName"):
+        return False
+    conditions = {item["type"]: item for item in status.get("conditions", ())}
+    scheduled = conditions.get("PodScheduled", {})
+    return bool(scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable")

@@ -1,0 +1,124 @@
+"""Which nodes nobody needs. Pure.
+
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#how-does-scale-down-work
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from localcloud.kubernetes.autoscaler.fitting import Place
+from localcloud.kubernetes.autoscaler.groups import GPU, Group
+from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_DISABLED, Node, Pod, Taint
+from localcloud.kubernetes.autoscaler.scale_up import group_of
+
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+"""Taint of a node that is on its way out: nothing new comes to it."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    utilization_threshold: float = 0.5
+    gpu_utilization_threshold: float = 0.5
+    skip_system_pods: bool = True
+    skip_local_storage: bool = True
+    skip_custom_controllers: bool = True
+
+
+@dataclass(frozen=True)
+class Verdict:
+    node: Node
+    group: Group
+    needed: str = ""
+    """Why it stays; empty: nobody needs it."""
+    to_move: tuple[Pod, ...] = ()
+    """Pods that must go elsewhere first."""
+
+
+def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
+    """Of each node of a group, the emptiest first. What one verdict moves is counted against the room that others have."""
+    places = {node.name: Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes}
+    members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
+    verdicts: list[Verdict] = []
+    for node, group in sorted(members, key=lambda member: (len(_own_pods(places[member[0].name])), member[0].name)):
+        gone = {verdict.node.name for verdict in verdicts if not verdict.needed}
+        others = [place for name, place in places.items() if name != node.name and name not in gone and place.node.is_ready]
+        verdicts.append(_judge_one(places[node.name], group, others, rules))
+    return verdicts
+
+
+def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules) -> Verdict:
+    node, own = place.node, _own_pods(place)
+    if node.annotations.get(SCALE_DOWN_DISABLED) == "true":
+        return Verdict(node, group, f"it has the annotation {SCALE_DOWN_DISABLED}")
+    for pod in place.pods:
+        if pod.goes_with_its_node and pod.annotations.get(SAFE_TO_EVICT) == "false":
+            return Verdict(node, group, f"pod {pod.full_name} is not safe to evict")
+    if not own:
+        return Verdict(node, group)
+    threshold = rules.gpu_utilization_threshold if node.allocatable.get(GPU) else rules.utilization_threshold
+    if (share := utilization(place)) >= threshold:
+        return Verdict(node, group, f"{share:.0%} of it is in use")
+    for pod in own:
+        if reason := stays(pod, rules):
+            return Verdict(node, group, f"pod {pod.full_name} {reason}")
+    return _move(node, group, own, others)
+
+
+def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place]) -> Verdict:
+    """Only if all find a place; then they are counted there."""
+    trial = [(place, Place(place.node, place.pods)) for place in others]
+    moves: list[tuple[Place, Pod]] = []
+    for pod in own:
+        moving = replace(pod, node=None)
+        found = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
+        if found is None:
+            return Verdict(node, group, f"pod {pod.full_name} has no other place")
+        found[1].put(moving)
+        moves.append((found[0], moving))
+    for real, pod in moves:
+        real.put(pod)
+    return Verdict(node, group, to_move=tuple(own))
+
+
+def utilization(place: Place) -> float:
+    """Of GPUs where there are any, else of processors or memory, whichever is more."""
+    names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
+    shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
+    return max(shares, default=0.0)
+
+
+def stays(pod: Pod, rules: Rules) -> str:
+    """Why a pod is not moved; empty: it may be."""
+    said = pod.annotations.get(SAFE_TO_EVICT)
+    if said == "true":
+        return ""
+    if said == "false":
+        return "is not safe to evict"
+    if pod.owner is None:
+        return "has no controller that would make it again"
+    if rules.skip_custom_controllers and pod.owner not in ("ReplicaSet", "ReplicationController", "Job", "StatefulSet"):
+        return f"belongs to a {pod.owner}, which may not make it again"
+    if rules.skip_system_pods and pod.namespace == "kube-system":
+        return "is of the system"
+    if rules.skip_local_storage and pod.has_local_storage:
+        return "has local storage"
+    return ""
+
+
+def to_be_deleted(now: float) -> Taint:
+    return Taint(TO_BE_DELETED, str(int(now)), "NoSchedule")
+
+
+def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
+    """Those unneeded nodes that their groups' minimum lets go. `ending`: group -> how many of it are on their way out."""
+    left = {verdict.group.name: verdict.group.desired - ending.get(verdict.group.name, 0) for verdict in verdicts}
+    chosen = []
+    for verdict in verdicts:
+        if not verdict.needed and left[verdict.group.name] > verdict.group.minimum:
+            left[verdict.group.name] -= 1
+            chosen.append(verdict)
+    return chosen
+
+
+def _own_pods(place: Place) -> list[Pod]:
+    return [pod for pod in place.pods if not pod.goes_with_its_node]

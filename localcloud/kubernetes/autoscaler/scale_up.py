@@ -1,0 +1,166 @@
+"""How many nodes of which group the pods need that the scheduler could not place; and why a pod stays pending. Pure."""
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from localcloud.kubernetes.autoscaler.fitting import Place, selection_refusals, taint_refusals
+from localcloud.kubernetes.autoscaler.groups import Group, is_complete
+from localcloud.kubernetes.autoscaler.objects import Node, Pod
+
+
+@dataclass(frozen=True)
+class Plan:
+    increases: Mapping[str, int] = field(default_factory=dict)
+    """Group -> how many nodes more."""
+    helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
+    """Group -> the pods for which it grows."""
+    hopeless: Sequence[tuple[Pod, str]] = ()
+    """Pods for which nothing can be done now, and why."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One group could grow by so many nodes and take these pods."""
+
+    group: Group
+    places: tuple[Place, ...]
+    pods: tuple[Pod, ...]
+
+    @property
+    def waste(self) -> float:
+        """Share of the new nodes' processors and memory that stays free."""
+        shares = [
+            place.free[name] / place.node.allocatable[name]
+            for place in self.places
+            for name in ("cpu", "memory")
+            if place.node.allocatable.get(name)
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+Expander = Callable[[Sequence[Option]], Option]
+
+EXPANDERS: Mapping[str, Expander] = {
+    "random": lambda options: random.choice(list(options)),
+    "most-pods": lambda options: max(options, key=lambda option: len(option.pods)),
+    "least-waste": lambda options: min(options, key=lambda option: option.waste),
+}
+"""https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-expanders"""
+
+
+def plan(
+    pods: Iterable[Pod],
+    nodes: Iterable[Node],
+    groups: Sequence[Group],
+    daemons: Sequence[Pod] = (),
+    *,
+    paused: Mapping[str, str] | None = None,
+    lost: Collection[str] = (),
+    expander: str = "least-waste",
+) -> Plan:
+    """`paused`: groups that shall not grow now -> why. `lost`: nodes that are not ready and are not waited for."""
+    everything = list(pods)
+    places = existing_places(nodes, everything, groups, daemons, lost)
+    waiting = [pod for pod in _largest_first(everything) if pod.is_unschedulable and not _put(pod, places)]
+    increases: dict[str, int] = {}
+    helped: dict[str, tuple[Pod, ...]] = {}
+    can_grow = {group.name: group.room for group in groups if group.name not in (paused or {})}
+    while options := [
+        option for group in groups if (option := _option(group, waiting, daemons, can_grow.get(group.name, 0))) is not None
+    ]:
+        chosen = EXPANDERS[expander](options)
+        name, count = chosen.group.name, len(chosen.places)
+        increases[name] = increases.get(name, 0) + count
+        helped[name] = (*helped.get(name, ()), *chosen.pods)
+        can_grow[name] -= count
+        taken = {pod.full_name for pod in chosen.pods}
+        waiting = [pod for pod in waiting if pod.full_name not in taken]
+    return Plan(increases, helped, [(pod, why_pending(pod, groups, daemons, paused or {})) for pod in waiting])
+
+
+def existing_places(
+    nodes: Iterable[Node],
+    pods: Sequence[Pod],
+    groups: Sequence[Group],
+    daemons: Sequence[Pod] = (),
+    lost: Collection[str] = (),
+) -> list[Place]:
+    """The nodes that take pods now, and those that will come without more being asked for."""
+    places, here = [], {group.name: 0 for group in groups}
+    for node in nodes:
+        group = group_of(node, groups)
+        if group is not None and node.name in lost:
+            here[group.name] += 1
+            continue
+        if not node.is_ready or (group is not None and not is_complete(node, group)):
+            continue
+        places.append(Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)))
+        if group is not None:
+            here[group.name] += 1
+    for group in groups:
+        places += [new_place(group, daemons) for _ in range(group.desired - here[group.name])]
+    return places
+
+
+def group_of(node: Node, groups: Iterable[Group]) -> Group | None:
+    return next((group for group in groups if node.instance_id in group.instances), None)
+
+
+def new_place(group: Group, daemons: Iterable[Pod]) -> Place:
+    """A node to come, with what daemon sets will take of it."""
+    template = group.template
+    return Place(template, (pod for pod in daemons if not _keeps_away(pod, template)))
+
+
+def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
+    """In one sentence."""
+    if not groups:
+        return "there is no group with the tags that discovery asks for"
+    templates = [group.template for group in groups]
+    missing = [
+        name
+        for name, amount in pod.requests.items()
+        if amount and name not in ("cpu", "memory", "ephemeral-storage", "pods")
+        if not any(template.allocatable.get(name) for template in templates)
+    ]
+    if missing:
+        return f"no group has {' and '.join(missing)}"
+    reasons = []
+    for group in groups:
+        refusals = new_place(group, daemons).refusals(pod)
+        if not refusals:
+            refusals = [paused.get(group.name) or f"its maximum of {group.maximum} is reached"]
+        reasons.append(f"{group.name}: {', '.join(refusals)}")
+    return "; ".join(reasons)
+
+
+def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int) -> Option | None:
+    places: list[Place] = []
+    helped: list[Pod] = []
+    for pod in pods:
+        if _put(pod, places):
+            helped.append(pod)
+        elif len(places) < room:
+            fresh = new_place(group, daemons)
+            if not fresh.refusals(pod):
+                fresh.put(pod)
+                places.append(fresh)
+                helped.append(pod)
+    return Option(group, tuple(places), tuple(helped)) if helped else None
+
+
+def _put(pod: Pod, places: Iterable[Place]) -> bool:
+    for place in places:
+        if not place.refusals(pod):
+            place.put(pod)
+            return True
+    return False
+
+
+def _keeps_away(pod: Pod, node: Node) -> bool:
+    return any(selection_refusals(pod, node)) or any(taint_refusals(pod, node.taints))
+
+
+def _largest_first(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: (-pod.requests.get("cpu", 0), -pod.requests.get("memory", 0), pod.full_name))

@@ -1,0 +1,169 @@
+"""Nodes, pods and groups for the autoscaler's tests, and a cluster and a cloud that only remember."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from localcloud.kubernetes.autoscaler import flags, objects
+from localcloud.kubernetes.autoscaler.cloud import Refused
+from localcloud.kubernetes.autoscaler.groups import Group, InstanceType
+from localcloud.kubernetes.autoscaler.loop import Loop
+from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
+
+P5 = InstanceType("p5.48xlarge", cpus=192, memory_mib=2048 * 1024, gpus=8)
+M7I = InstanceType("m7i.large", cpus=2, memory_mib=8192, gpus=0)
+GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
+GPU_TAINT = {"key": GPU, "value": "true", "effect": "NoSchedule"}
+TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
+POOL = "gpumpi.io/pool"
+
+
+def gpu_tags(pool: str = "train") -> dict[str, str]:
+    """As infra.naming.autoscaler_tags makes them."""
+    return {
+        f"{TEMPLATE}/label/{POOL}": pool,
+        f"{TEMPLATE}/label/k8s.amazonaws.com/accelerator": "nvidia-h100",
+        f"{TEMPLATE}/taint/{GPU}": "true:NoSchedule",
+        f"{TEMPLATE}/resources/{EFA}": "32",
+        f"{TEMPLATE}/resources/hugepages-2Mi": "10256Mi",
+    }
+
+
+def group(name: str = "train", desired: int = 0, maximum: int = 4, **settings: Any) -> Group:
+    known: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": gpu_tags(name), "region": "us-west-2"}
+    known |= {"zones": ("us-west-2a",), "instances": frozenset(f"i-{name}-{n}" for n in range(desired))}
+    return Group(name=name, desired=desired, maximum=maximum, **(known | settings))
+
+
+def system(desired: int = 1) -> Group:
+    return group("system", desired, 3, minimum=1, instance_type=M7I, tags={f"{TEMPLATE}/label/{POOL}": "system"})
+
+
+def node(of: Group, number: int = 0, **settings: Any) -> Node:
+    """A node that one of the group's instances has become."""
+    template = of.template
+    made = replace(template, name=f"{of.name}-{number}", instance_id=f"i-{of.name}-{number}")
+    made = replace(made, labels={**template.labels, "kubernetes.io/hostname": made.name})
+    return replace(made, **settings)
+
+
+def pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
+    """Pending for want of a place, or on a node."""
+    metadata: dict[str, Any] = {"namespace": spec.pop("namespace", "jobs"), "name": name, "uid": f"uid-{name}"}
+    for key in ("labels", "annotations"):
+        metadata[key] = spec.pop(key, {})
+    owner = spec.pop("owner", "Job")
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner, "name": "x", "controller": True}]
+    status: dict[str, Any] = spec.pop("status", {"phase": "Running"} if on else None) or {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    container = {"name": "main", "resources": {"requests": requests or {"cpu": "1"}}}
+    raw = {"metadata": metadata, "spec": {"containers": [container], **spec}, "status": status}
+    if on is not None:
+        raw["spec"]["nodeName"] = on.name
+    return objects.pod(raw)
+
+
+def gpu_pod(name: str = "worker-0", gpus: int = 8, efa: int = 32, **spec: Any) -> Pod:
+    amounts = {"cpu": "8", "memory": "100Gi", GPU: str(gpus), **({EFA: str(efa)} if efa else {})}
+    return pod(name, requests=amounts, **({"nodeSelector": {POOL: "train"}, "tolerations": [TOLERATION]} | spec))
+
+
+@dataclass
+class Cluster:
+    """What the API server would hold, and what it was told."""
+
+    nodes_: list[Node] = field(default_factory=list)
+    pods_: list[Pod] = field(default_factory=list)
+    daemons_: list[Pod] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)
+    status: str = ""
+
+    def nodes(self) -> list[Node]:
+        return list(self.nodes_)
+
+    def pods(self) -> list[Pod]:
+        return list(self.pods_)
+
+    def daemons(self) -> list[Pod]:
+        return list(self.daemons_)
+
+    def taint(self, name: str, taint: Taint) -> None:
+        self._change(name, lambda known: (*known, taint))
+
+    def untaint(self, name: str, key: str) -> None:
+        self._change(name, lambda known: tuple(taint for taint in known if taint.key != key))
+
+    def evict(self, pod: Pod) -> None:
+        self.evicted.append(pod.full_name)
+
+    def tell(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None:
+        self.events.append((pod.name, reason, message))
+
+    def show(self, status: str) -> None:
+        self.status = status
+
+    def taints_of(self, name: str) -> list[str]:
+        return [taint.key for one in self.nodes_ if one.name == name for taint in one.taints]
+
+    def _change(self, name: str, change: Any) -> None:
+        self.nodes_ = [replace(one, taints=change(one.taints)) if one.name == name else one for one in self.nodes_]
+
+
+@dataclass
+class Account:
+    """Groups that get what is asked for; instances come with `launch`."""
+
+    groups_: dict[str, Group] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    refusal: str = ""
+    terminated: list[str] = field(default_factory=list)
+
+    def groups(self) -> list[Group]:
+        return list(self.groups_.values())
+
+    def resize(self, group: Group, size: int) -> None:
+        if self.refusal:
+            raise Refused(self.refusal)
+        self.groups_[group.name] = replace(self.groups_[group.name], desired=size)
+
+    def terminate(self, instance_id: str) -> None:
+        self.terminated.append(instance_id)
+        for name, known in self.groups_.items():
+            if instance_id in known.instances:
+                self.groups_[name] = replace(known, desired=known.desired - 1, instances=known.instances - {instance_id})
+
+    def failure(self, group: Group, since: float) -> str:
+        return self.failures.get(group.name, "")
+
+    def launch(self, name: str, count: int | None = None) -> None:
+        known = self.groups_[name]
+        ids = frozenset(f"i-{name}-{n}" for n in range(known.desired if count is None else count))
+        self.groups_[name] = replace(known, instances=ids)
+
+    def desired(self, name: str) -> int:
+        return self.groups_[name].desired
+
+
+class Scene:
+    """A loop over a remembered cluster and cloud, and a clock that only the test moves."""
+
+    def __init__(self, *groups: Group, arguments: tuple[str, ...] = ()) -> None:
+        self.now = 10_000.0
+        self.cluster, self.account = Cluster(), Account({one.name: one for one in groups})
+        options = flags.parse(["--node-group-auto-discovery=asg:tag=x", *arguments])
+        self.loop = Loop(self.cluster, self.account, options, lambda: self.now)
+
+    def look(self, later: float = 10.0) -> None:
+        self.now += later
+        self.loop.run_once()
+
+    def boot(self, name: str) -> None:
+        """The group's instances become nodes."""
+        self.account.launch(name)
+        known = self.account.groups_[name]
+        others = [one for one in self.cluster.nodes_ if not one.name.startswith(f"{name}-")]
+        self.cluster.nodes_ = [*others, *(node(known, number) for number in range(known.desired))]

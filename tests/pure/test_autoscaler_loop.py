@@ -1,0 +1,290 @@
+"""The autoscaler over time: a pool goes 0 -> 2 -> 0; what is needed stays; what does not come is given up."""
+
+from dataclasses import replace
+
+import pytest
+
+from localcloud.kubernetes.autoscaler.objects import Taint
+from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED
+from tests.pure.autoscaler_world import Scene, gpu_pod, group, node, pod, system
+
+QUICK = ("--scale-down-unneeded-time=60s", "--scale-down-delay-after-add=30s")
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+def running(name: str, of: str, number: int = 0, **spec: object):  # type: ignore[no-untyped-def]
+    return gpu_pod(name, on=node(group(of), number), **spec)
+
+
+def test_a_pool_goes_from_nothing_to_two_and_back_to_nothing() -> None:
+    scene = Scene(group(), arguments=QUICK)
+    scene.cluster.pods_ = [gpu_pod("worker-0"), gpu_pod("worker-1")]
+    scene.look()
+    assert scene.account.desired("train") == 2
+    scene.look()
+    assert scene.account.desired("train") == 2, "what is coming is not asked for again"
+    scene.boot("train")
+    scene.cluster.pods_ = [running("worker-0", "train", 0), running("worker-1", "train", 1)]
+    scene.look(3600)
+    scene.look(3600)
+    assert scene.account.terminated == [], "nodes with running pods stay"
+    scene.cluster.pods_ = []
+    scene.look()
+    scene.look(50)
+    assert scene.account.terminated == [], "the unneeded time is not over"
+    scene.look(10)
+    assert sorted(scene.account.terminated) == ["i-train-0", "i-train-1"]
+    assert scene.account.desired("train") == 0
+
+
+def test_what_happens_is_told_to_the_pods() -> None:
+    scene = Scene(group())
+    scene.cluster.pods_ = [gpu_pod("worker-0"), gpu_pod("other", gpus=16)]
+    scene.look()
+    scene.look()
+    assert scene.cluster.events == [
+        ("worker-0", "TriggeredScaleUp", "pod triggered scale-up: [{train 0->1 (max: 4)}]"),
+        ("other", "NotTriggerScaleUp", "pod didn't trigger scale-up: train: insufficient nvidia.com/gpu"),
+    ]
+
+
+def test_the_reason_is_told_again_only_when_it_changes() -> None:
+    scene = Scene(group(maximum=0))
+    scene.cluster.pods_ = [gpu_pod()]
+    for _ in range(3):
+        scene.look()
+    assert len(scene.cluster.events) == 1
+    scene.account.groups_["train"] = group(tags={})
+    scene.look()
+    assert scene.cluster.events[-1][2] == "pod didn't trigger scale-up: no group has vpc.amazonaws.com/efa"
+
+
+def test_the_minimum_stays() -> None:
+    scene = Scene(group(desired=3, minimum=1), arguments=QUICK)
+    scene.boot("train")
+    scene.look()
+    scene.look(100)
+    assert len(scene.account.terminated) == 2 and scene.account.desired("train") == 1
+    scene.look(100)
+    assert len(scene.account.terminated) == 2
+
+
+def test_a_node_that_is_needed_in_between_starts_anew() -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    scene.look()
+    scene.cluster.pods_ = [running("worker-0", "train")]
+    scene.look(40)
+    scene.cluster.pods_ = []
+    scene.look(10)
+    scene.look(30)
+    assert scene.account.terminated == []
+    scene.look(30)
+    assert scene.account.terminated == ["i-train-0"]
+
+
+def test_after_growth_nothing_shrinks_for_a_while() -> None:
+    scene = Scene(group(), group("infer", desired=1), arguments=("--scale-down-unneeded-time=5s", *QUICK[1:]))
+    scene.boot("infer")
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    scene.look(20)
+    assert scene.account.terminated == []
+    scene.look(10)
+    assert scene.account.terminated == ["i-infer-0"]
+
+
+def test_scale_down_can_be_turned_off() -> None:
+    scene = Scene(group(desired=1), arguments=(*QUICK, "--scale-down-enabled=false"))
+    scene.boot("train")
+    scene.look()
+    scene.look(10_000)
+    assert scene.account.terminated == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_finished_pods_hold_no_node(phase: str) -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    scene.cluster.pods_ = [running("worker-0", "train", status={"phase": phase})]
+    scene.look()
+    scene.look(60)
+    assert scene.account.terminated == ["i-train-0"]
+
+
+def test_pods_of_daemon_sets_hold_no_node_unless_they_are_not_safe_to_evict() -> None:
+    scene = Scene(group(desired=2), arguments=QUICK)
+    scene.boot("train")
+    agent = {"requests": {"cpu": "1"}, "owner": "DaemonSet"}
+    one, two = (node(group(), number) for number in range(2))
+    scene.cluster.pods_ = [pod("a", on=one, **agent), pod("b", on=two, annotations={SAFE: "false"}, **agent)]
+    scene.look()
+    scene.look(60)
+    assert scene.account.terminated == ["i-train-0"]
+
+
+def test_a_node_can_be_kept_by_its_annotation() -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    kept = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+    scene.cluster.nodes_ = [replace(one, annotations=kept) for one in scene.cluster.nodes_]
+    scene.look()
+    scene.look(10_000)
+    assert scene.account.terminated == []
+
+
+def test_a_pod_that_came_while_we_looked_keeps_its_node() -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    scene.look()
+    late = running("worker-0", "train")
+    pods = iter([[], [late]])
+    scene.cluster.pods = lambda: next(pods)  # type: ignore[method-assign]
+    scene.look(60)
+    assert scene.account.terminated == []
+    assert TO_BE_DELETED not in scene.cluster.taints_of("train-0")
+
+
+# --- nodes in little use
+
+
+def little_used(**spec: object) -> Scene:
+    """Two system nodes, of which one pod on the second could go to the first."""
+    scene = Scene(system(desired=2), arguments=QUICK)
+    scene.boot("system")
+    one, two = (node(system(), number) for number in range(2))
+    scene.cluster.pods_ = [
+        pod("big", on=one, requests={"cpu": "1500m"}, owner="ReplicaSet"),
+        pod("small", on=two, requests={"cpu": "300m"}, **({"owner": "ReplicaSet"} | spec)),
+    ]
+    return scene
+
+
+def test_a_node_in_little_use_is_emptied_and_then_ended() -> None:
+    scene = little_used()
+    scene.look()
+    scene.look(60)
+    assert scene.cluster.evicted == ["jobs/small"]
+    assert TO_BE_DELETED in scene.cluster.taints_of("system-1")
+    assert scene.account.terminated == []
+    scene.cluster.pods_ = scene.cluster.pods_[:1]
+    scene.look()
+    assert scene.account.terminated == ["i-system-1"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"annotations": {SAFE: "false"}},
+        {"owner": None},
+        {"owner": "MPIJob"},
+        {"namespace": "kube-system"},
+        {"volumes": [{"name": "scratch", "emptyDir": {}}]},
+        {"nodeSelector": {"kubernetes.io/hostname": "system-1"}},
+    ],
+    ids=["not safe to evict", "no controller", "controller unknown", "of the system", "local storage", "no other place"],
+)
+def test_a_pod_that_cannot_go_elsewhere_keeps_its_node(spec: dict[str, object]) -> None:
+    scene = little_used(**spec)
+    scene.look()
+    scene.look(10_000)
+    assert scene.cluster.evicted == [] and scene.account.terminated == []
+
+
+@pytest.mark.parametrize("spec", [{"owner": None}, {"namespace": "kube-system"}, {"volumes": [{"name": "x", "emptyDir": {}}]}])
+def test_what_is_safe_to_evict_by_its_annotation_goes(spec: dict[str, object]) -> None:
+    scene = little_used(annotations={SAFE: "true"}, **spec)
+    scene.look()
+    scene.look(60)
+    assert scene.cluster.evicted == ["jobs/small"] or scene.cluster.evicted == ["kube-system/small"]
+
+
+def test_a_drain_that_does_not_end_is_taken_back() -> None:
+    scene = little_used()
+    scene.look()
+    scene.look(60)
+    assert TO_BE_DELETED in scene.cluster.taints_of("system-1")
+    scene.look(601)
+    assert TO_BE_DELETED not in scene.cluster.taints_of("system-1")
+    assert scene.account.terminated == []
+
+
+# --- what goes wrong
+
+
+def test_a_launch_that_fails_is_taken_back_and_the_group_rests() -> None:
+    scene = Scene(group(), arguments=("--initial-node-group-backoff-duration=5m",))
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    scene.account.failures["train"] = "InsufficientInstanceCapacity"
+    scene.look()
+    assert scene.account.desired("train") == 0
+    assert "its last instance could not be launched: InsufficientInstanceCapacity" in scene.cluster.events[-1][2]
+    scene.look(100)
+    assert scene.account.desired("train") == 0
+    scene.account.failures.clear()
+    scene.look(300)
+    assert scene.account.desired("train") == 1
+
+
+def test_an_instance_that_never_becomes_a_node_is_ended() -> None:
+    scene = Scene(group(), arguments=("--max-node-provision-time=15m",))
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    scene.account.launch("train")
+    scene.look(800)
+    assert scene.account.terminated == []
+    scene.look(200)
+    assert scene.account.terminated == ["i-train-0"] and scene.account.desired("train") == 0
+
+
+def test_a_refusal_of_aws_is_told_and_not_repeated_at_once() -> None:
+    scene = Scene(group())
+    scene.account.refusal = "AccessDenied"
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    scene.look()
+    assert scene.cluster.events == [
+        ("worker-0", "NotTriggerScaleUp", "pod didn't trigger scale-up: train: AWS refuses to let it grow: AccessDenied")
+    ]
+
+
+def test_a_node_that_is_lost_is_replaced() -> None:
+    scene = Scene(group(desired=1), arguments=("--max-node-provision-time=10m",))
+    scene.boot("train")
+    scene.cluster.nodes_ = [replace(one, is_ready=False) for one in scene.cluster.nodes_]
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    assert scene.account.desired("train") == 1
+    scene.look(601)
+    assert scene.account.desired("train") == 2
+
+
+def test_a_predecessors_taints_are_taken_off() -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    scene.cluster.taint("train-0", Taint(TO_BE_DELETED, "1", "NoSchedule"))
+    scene.look()
+    assert TO_BE_DELETED not in scene.cluster.taints_of("train-0")
+
+
+def test_pods_of_very_low_priority_are_not_worth_a_node() -> None:
+    scene = Scene(group())
+    scene.cluster.pods_ = [gpu_pod(priority=-11)]
+    scene.look()
+    assert scene.account.desired("train") == 0
+    scene.cluster.pods_ = [gpu_pod(priority=-10)]
+    scene.look()
+    assert scene.account.desired("train") == 1
+
+
+def test_the_status_shows_each_group() -> None:
+    scene = Scene(group(), system(desired=1))
+    scene.boot("system")
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    assert scene.cluster.status.splitlines() == [
+        "1 pods wait for a place",
+        "train: 0 ready of 0 wanted (min 0, max 4), p5.48xlarge",
+        "system: 1 ready of 1 wanted (min 1, max 3), m7i.large",
+    ]
