@@ -9,8 +9,8 @@ ACCOUNT = "123456789012"
 USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-SECRET_ACCESS_KEY = "local-cloud"
-"""Any other works too: the local AWS checks no signature."""
+SECRET_ACCESS_KEY = "local"
+"""As localcloud/environment.py gives it. Only Kubernetes' tokens are checked by it: for AWS's own calls any other works too."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 

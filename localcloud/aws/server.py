@@ -94,11 +94,13 @@ class Server:
         """Take requests from another socket too, until the returned function is called."""
         host, port = listener.getsockname()
         other = make_server(host, port, self._server.app, threaded=True, request_handler=_Handler, fd=listener.fileno())
+        listening.add(host, port)
         threading.Thread(target=other.serve_forever, name=f"local-cloud-{host}", daemon=True).start()
 
         def end() -> None:
             other.shutdown()
             other.server_close()
+            listening.remove(host, port)
 
         return end
 
