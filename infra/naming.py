@@ -63,6 +63,12 @@ PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
 PLATFORM_NAMESPACE: Final = "gpumpi-system"
 MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
 QUEUE_NAMESPACE: Final = "kueue-system"
+AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
+"""The autoscaler's service account, which has its role in AWS."""
+
+SHARED_CLAIM: Final = "shared"
+"""Name of the claim on the shared file system in each namespace for jobs, and of the volume in jobs."""
+
 KUBE_SYSTEM: Final = "kube-system"
 """Where privileged agents of nodes run."""
 

@@ -1,6 +1,7 @@
 """What a stack tells its users when it is up."""
 
 import json
+from collections.abc import Sequence
 
 import pulumi
 
@@ -10,6 +11,8 @@ from infra.components.network import Subnets
 from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.components.shared_storage import SharedStorage
+from infra.jobs.cluster import ClusterDescription
+from infra.platform.reach import Check
 from infra.pools import PoolPlan
 
 
@@ -64,6 +67,38 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
         "publicSubnetIds": dict(subnets.public_subnets),
         "nodeSecurityGroupId": nodes.id,
     }
+
+
+def reached_kubeconfig(control_plane: EksCluster, *, name: str, region: str, reach: Check) -> pulumi.Output[str]:
+    """The kubeconfig for this program itself, once it is known that there is a way to the cluster."""
+    parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
+
+    def config(known: Sequence[str]) -> str:
+        reach(known[0], name)
+        return kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region)
+
+    return pulumi.Output.secret(parts.apply(config))
+
+
+def platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
+    """What is there for jobs; where nothing is, how to have it."""
+    if not installed:
+        return {"installed": False, "how": NOT_INSTALLED}
+    factor = description.cpu_request_factor
+    scaled = {"cpuRequests": f"multiplied by {factor:g}: the nodes stand for larger ones"} if factor < 1 else {}
+    return {
+        "installed": True,
+        "namespaces": [one.name for one in description.namespaces],
+        "queue": description.namespaces[0].queue or "none",
+        "mpiOperator": description.mpi_operator,
+        **scaled,
+    }
+
+
+NOT_INSTALLED = (
+    "write `platform: {install: true}` and run `pulumi up` from where the Kubernetes API is reached: "
+    "inside the network, if its endpoint is private"
+)
 
 
 def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:

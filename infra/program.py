@@ -1,5 +1,5 @@
-"""The architecture on one screen (`build`): network -> storage -> cluster -> node pools -> outputs. The choices that settings
-and facts leave to it are below."""
+"""The architecture on one screen (`build`): network -> storage -> cluster -> node pools -> platform -> outputs. The choices that
+settings and facts leave to it are below."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,13 +18,17 @@ from infra.components.placement import Placement, PlacementArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
 from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
+from infra.description import describe
 from infra.facts import Facts, FactsError
-from infra.naming import AUTOSCALER_TAG, JOB_NAMESPACE, JOB_SERVICE_ACCOUNT, Naming
+from infra.jobs.cluster import ClusterDescription
+from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
 from infra.placement import control_plane_zones, nat_zones, subnets_by_zone, vpc_zones
+from infra.platform.reach import Check, assume_reachable, must_be_reachable
 from infra.policies import Account
 from infra.pools import PoolPlan
 from infra.preflight import settings_and_facts
 from infra.problems import SettingsError
+from infra.registries import eks_registry
 from infra.settings import SERVICE_CIDR, Settings
 
 
@@ -34,11 +38,11 @@ def run() -> None:
         settings, facts = settings_and_facts(stack_file.from_engine())
     except (SettingsError, FactsError) as error:
         raise pulumi.RunError(str(error)) from None
-    for name, value in build(settings, facts).items():
+    for name, value in build(settings, facts, reach=must_be_reachable).items():
         pulumi.export(name, value)
 
 
-def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
+def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) -> Mapping[str, object]:
     """Create everything and tell what there is. What does not need the control plane is made while EKS makes it."""
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
@@ -64,13 +68,17 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     groups = {plan.spec.name: _node_pool(plan, naming, network, nodes, role, cluster, before_nodes) for plan in plans.values()}
     system, later = settings.target.system.name, run_on_nodes(addons, shared_storage=storage is not None)
     EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
-    _pod_roles(settings, naming, account, cluster, keys)
+    _job_roles(settings, naming, account, cluster, keys)
+    scaler = _autoscaler_role(settings, naming, account, cluster)
+    description = describe(settings, plans)
+    _platform(settings, facts, naming, description, cluster, groups[system], storage, scaler, reach)
     return {
         **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(network, nodes),
         **outputs.storage(storage, keys),
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
         "systemPool": outputs.pool(plans[system], groups[system]),
+        "platform": outputs.platform(description, installed=settings.installs_platform),
     }
 
 
@@ -170,34 +178,76 @@ def _placement(plan: PoolPlan, naming: Naming) -> Placement | None:
     return Placement(naming.name(f"{plan.spec.name}-{plan.zones[0]}-placement-group"), PlacementArgs(naming))
 
 
-def _pod_roles(settings: Settings, naming: Naming, account: Account, cluster: EksCluster, keys: KeyBucket) -> None:
-    """What pods of this program's own may do in AWS."""
-    cluster_arn = account.arn("eks", f"cluster/{naming.cluster}")
-    PodRole(
-        naming.name("job"),
-        PodRoleArgs(
+def _job_roles(settings: Settings, naming: Naming, account: Account, cluster: EksCluster, keys: KeyBucket) -> None:
+    """What the pods of jobs may do in AWS."""
+    for namespace in settings.platform.namespaces:
+        args = PodRoleArgs(
             naming,
-            description=f"Job pods of {naming.cluster}: exchange of public SSH keys",
-            cluster_arn=cluster_arn,
-            namespace=JOB_NAMESPACE,
+            description=f"Job pods of {naming.cluster} in {namespace}: exchange of public SSH keys",
+            cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
+            namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
             policy=keys.arn.apply(lambda arn: policies.to_json(policies.exchange_job_keys(arn))),
             cluster_name=cluster.name,
-        ),
-    )
-    if settings.platform.autoscaler:
-        PodRole(
-            naming.name("autoscaler"),
-            PodRoleArgs(
-                naming,
-                description=f"Cluster autoscaler of {naming.cluster}",
-                cluster_arn=cluster_arn,
-                namespace="kube-system",
-                service_account="cluster-autoscaler",
-                policy=policies.to_json(policies.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
-                cluster_name=cluster.name,
-            ),
         )
+        PodRole(naming.name(f"{namespace}-job"), args)
+
+
+def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
+    if not settings.platform.autoscaler:
+        return None
+    args = PodRoleArgs(
+        naming,
+        description=f"Cluster autoscaler of {naming.cluster}",
+        cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
+        namespace=KUBE_SYSTEM,
+        service_account=AUTOSCALER_ACCOUNT,
+        policy=policies.to_json(policies.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
+        cluster_name=cluster.name,
+    )
+    return PodRole(naming.name("autoscaler"), args)
+
+
+def _platform(
+    settings: Settings,
+    facts: Facts,
+    naming: Naming,
+    description: ClusterDescription,
+    cluster: EksCluster,
+    system: NodePool,
+    storage: SharedStorage | None,
+    scaler: PodRole | None,
+    reach: Check,
+) -> None:
+    """What runs in the cluster. The module loads pulumi_kubernetes, for which a stack without a platform need not wait."""
+    if not settings.installs_platform:
+        return
+    from infra.platform.install import Parts, Platform, PlatformArgs
+
+    wanted = settings.platform
+    args = PlatformArgs(
+        naming,
+        settings.target.kubernetes_version,
+        settings.region,
+        kubeconfig=outputs.reached_kubeconfig(cluster, name=naming.cluster, region=settings.region, reach=reach),
+        parts=Parts(
+            device_plugin=wanted.device_plugin,
+            efa_plugin=wanted.efa_plugin and any(pool.efa for pool in description.pools),
+            mpi_operator=wanted.mpi_operator,
+            queue=wanted.queue,
+            strict_queue=wanted.queue_order == "strict",
+            autoscaler=wanted.autoscaler,
+            idle_minutes=wanted.idle_minutes,
+        ),
+        manifests=facts.manifests,
+        description=description,
+        efa_registry=eks_registry(settings.region),
+        volume=(storage.file_system_id, storage.access_point_id) if storage else None,
+        access=cluster.access,
+        system_nodes=system.node_group,
+        autoscaler_role=scaler.association if scaler else None,
+    )
+    Platform(naming.name("platform"), args)
 
 
 def _flat(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from infra.model import Model, Names
-from infra.naming import Naming
+from infra.naming import JOB_NAMESPACE, Naming
 from infra.problems import SettingsError
 from infra.shape import understand
 
@@ -276,10 +276,54 @@ class Pool(Model):
 class Platform(Model):
     """What runs in the cluster beside the user's jobs."""
 
+    install: bool | None = Field(
+        None,
+        description="Whether `pulumi up` installs the platform; by default exactly when the Kubernetes API has a public "
+        "endpoint. `true` beside a private one: this machine is inside the network. "
+        "Change: false removes it and all jobs, for which the API must be reached one last time.",
+    )
+    device_plugin: bool = Field(True, description="NVIDIA's device plugin, which offers GPUs to pods. Change: in place.")
+    efa_plugin: bool = Field(
+        True, description="AWS's EFA device plugin, where a pool has EFA. Change: in place; without it no pod gets EFA."
+    )
+    mpi_operator: bool = Field(
+        True, description="Kubeflow's MPI operator, for MPIJobs. Change: in place; false deletes all MPIJobs."
+    )
+    queue: bool = Field(
+        True,
+        description="Kueue: a job starts whole or waits whole. Change: in place; false starts jobs as pods fit, and two large "
+        "ones can wait for each other for ever.",
+    )
+    queue_order: Literal["strict", "bestEffort"] = Field(
+        "strict",
+        description="`strict`: nobody overtakes a job that waits; `bestEffort`: whoever fits goes first. Change: in place.",
+    )
     autoscaler: bool = Field(
         True,
         description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at "
         "creation only. Change: in place; without it pools go to their `desiredSize`.",
+    )
+    idle_minutes: int = Field(
+        10, description="How long the autoscaler keeps a node on which nothing runs, in minutes. Change: in place."
+    )
+    namespaces: Names = Field(
+        (JOB_NAMESPACE,),
+        description="Namespaces for jobs; who names none submits to the first. Change: in place; removing one deletes its jobs.",
+    )
+    image_registry: str | None = Field(
+        None,
+        description="Put before the name of every image, like `mirror.example.com/all`, for closed networks. "
+        "Change: restarts what the platform runs; jobs submitted later.",
+    )
+    manifest_mirror: str | None = Field(
+        None,
+        description="A folder or https address that holds upstream's manifests as raw.githubusercontent.com does; so does the "
+        "variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
+    )
+    cpu_request_factor: float = Field(
+        1.0,
+        description="CPU requests of platform and jobs are multiplied by it; below 1 only where small nodes stand for large "
+        "ones. Change: restarts what the platform runs; jobs submitted later.",
     )
 
 
@@ -319,3 +363,8 @@ class Settings(Model):
     @property
     def cluster_name(self) -> str:
         return Naming(self.stack).cluster
+
+    @property
+    def installs_platform(self) -> bool:
+        asked = self.platform.install
+        return self.target.endpoint_access.is_public if asked is None else asked

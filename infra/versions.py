@@ -5,6 +5,7 @@ it was looked up. `infra.facts` asks EKS at plan time and a version that is gone
 `gpumpi:target.addonVersions` overrides any of them.
 """
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -64,3 +65,84 @@ KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 def addon_versions(kubernetes_version: str) -> dict[str, str]:
     """EKS add-on -> the version that this program installs with a Kubernetes version; KeyError for one it does not know."""
     return dict(_ADDONS[kubernetes_version])
+
+
+# --- what is installed into the cluster ----------------------------------------------------------------------------------
+
+NVIDIA_DEVICE_PLUGIN: Final = "v0.18.0"  # v0.20.0 is newer (2026-08)
+MPI_OPERATOR: Final = "v0.8.2"  # the newest of 2026-07
+KUEUE: Final = "v0.15.0"  # v0.19.2 is newer (2026-08); its module cannot be built here, so it could not be tested
+EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # of the chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
+
+_CLUSTER_AUTOSCALER: Final = MappingProxyType(
+    {
+        "1.33": "v1.33.0",  # NOT VERIFIED: the first release of its minor
+        "1.34": "v1.34.0",  # v1.34.5 is newer
+        "1.35": "v1.35.0",  # v1.35.2 is newer
+        "1.36": "v1.36.0",  # v1.36.1 is newer
+    }
+)
+
+
+def cluster_autoscaler(kubernetes_version: str) -> str:
+    """The autoscaler simulates the scheduler of one minor: its own must be the cluster's."""
+    return _CLUSTER_AUTOSCALER[kubernetes_version]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A file of a tagged tree on GitHub, by its content."""
+
+    repository: str
+    version: str
+    file: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Where raw.githubusercontent.com has it, and a mirror of ours."""
+        return f"{self.repository}/{self.version}/{self.file}"
+
+
+NVIDIA_MANIFEST: Final = Pinned(
+    "NVIDIA/k8s-device-plugin",
+    NVIDIA_DEVICE_PLUGIN,
+    "deployments/static/nvidia-device-plugin.yml",
+    "8704c60143ade2c54941d317378df0c4633f9339f03f22474abad0930d4f1b94",
+)
+MPI_OPERATOR_MANIFEST: Final = Pinned(
+    "kubeflow/mpi-operator",
+    MPI_OPERATOR,
+    "deploy/v2beta1/mpi-operator.yaml",
+    "a7eafe901bebde1410ae0448c2d1ada214a64b2686f6aa44e74eff978573033f",
+)
+
+
+def _kueue(file: str, sha256: str) -> Pinned:
+    return Pinned("kubernetes-sigs/kueue", KUEUE, f"config/components/{file}", sha256)
+
+
+def _kueue_crd(kind: str, sha256: str) -> Pinned:
+    return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
+
+
+# Kueue's one-file manifest is no file of its tagged tree, so its parts are taken that are too long to write down: the rest of
+# what `config/default` would add to them is in `infra.platform.queue`.
+KUEUE_CRDS: Final = (
+    _kueue_crd("admissionchecks", "c8bc860c0dfb5e83019ad693d5a43e6ed758ceb28aac46d921ff5a748cc4c4b2"),
+    _kueue_crd("clusterqueues", "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d"),
+    _kueue_crd("cohorts", "646290350f33efccbc9a16e486583814554f64c1d080eaae7b5ba27b324b5ea5"),
+    _kueue_crd("localqueues", "4024fcc64ca42f46167c0fb1d44e9fa82da431c95f240125ef87bd4419468667"),
+    _kueue_crd("multikueueclusters", "860c921d375edc65ad9b1f0d3b869014a69230266a4a75f2774d38567337513f"),
+    _kueue_crd("multikueueconfigs", "938d98e5807ebf1945e9aaa2da79548d237207ab55b55c720343f46a6775a9e3"),
+    _kueue_crd("provisioningrequestconfigs", "d2e9b20fe5bee03dc5253c3755827ec52d046e4cf53ebe1118f6a3d6f0f47f14"),
+    _kueue_crd("resourceflavors", "8566ccd95ad63a4de59192bf0ca9afe753e939a4b401deef7d087ed7871a876c"),
+    _kueue_crd("topologies", "967d6e643c40c9bb7351dde43e81dfe9223d3ef4de99f06123ed735fc6582c5e"),
+    _kueue_crd("workloadpriorityclasses", "7c64d107b7366ac090d436c3c6a9e9ae494e8e789ff8d0673ced7d818b636bc3"),
+    _kueue_crd("workloads", "ee9a7815594d678e7bf65d25786ae3e7b961706cd434a8524a7771c6ac32d1c3"),
+)
+KUEUE_ROLE: Final = _kueue("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b972903b52b1a12b00f5261ac8f4b7c6")
+KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "18ad819d47f8a5ebbf9e9ac188cb8fcadf16405331dee1d7a6e91d2ea1b5c5aa")
+
+MANIFESTS: Final = (NVIDIA_MANIFEST, MPI_OPERATOR_MANIFEST, *KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
+"""Every upstream file that may be asked for."""

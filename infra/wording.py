@@ -8,6 +8,7 @@ from infra.problems import all_of, did_you_mean, one_of, shown
 _FORMS = {
     "bool": ("true", "false"),
     "int": ("a whole number",),
+    "number": ("a number",),
     "text": ("text",),
     "list": ("a list",),
     "mapping": ("a mapping",),
@@ -66,14 +67,26 @@ def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, e
         return f"{value} is a number; write {thing} in quotes, like {json.dumps(str(value if example is None else example))}"
     if "int" in expected and isinstance(value, float):
         return f"{value} is not a whole number"
-    unquoted = ("int" in expected and _is_number(value)) or ("bool" in expected and value in ("true", "false"))
-    if unquoted:
+    if _is_quoted(value, expected):
         return f"{shown(value)} is text; write it without quotes: {value}"
     return None
 
 
+def _is_quoted(value: object, expected: Collection[str]) -> bool:
+    """Whether the value would be right without its quotes."""
+    return (
+        ("int" in expected and _is_number(value))
+        or ("number" in expected and _is_decimal(value))
+        or ("bool" in expected and value in ("true", "false"))
+    )
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, str) and value.isdecimal()
+
+
+def _is_decimal(value: object) -> bool:
+    return isinstance(value, str) and value.count(".") <= 1 and _is_number(value.replace(".", ""))
 
 
 def _form_of(value: object) -> str:

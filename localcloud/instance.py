@@ -23,6 +23,8 @@ from pathlib import Path
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra import stack_file
+from infra.platform.manifests import MIRROR_VARIABLE
+from localcloud import mirror
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
 from localcloud.kubernetes import capability, ledger, programs, state
@@ -119,6 +121,8 @@ class LocalCloud:
             self._install_programs(report)
             if kubernetes:
                 self._prepare_kubernetes(report)
+            if shutil.which("go"):  # without it there is an official pulumi, and upstream is asked
+                mirror.ensure(report)
             self._make_backend()
             try:
                 self._start_servers(delay_factor)
@@ -151,6 +155,11 @@ class LocalCloud:
         """The local AWS, looked at from behind."""
         return Control(self.server("aws").url)
 
+    @property
+    def has_kubernetes(self) -> bool:
+        """Whether an EKS cluster in it is a Kubernetes cluster, and not only a record."""
+        return (self.folder / "kubernetes").exists()
+
     def environment(self) -> dict[str, str]:
         """Variables with which plain `pulumi`, `aws` and boto3 work on this local cloud."""
         aws, provider, kubernetes = (self.server(name) for name in SERVERS)
@@ -166,6 +175,7 @@ class LocalCloud:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "AWS_ENDPOINT_URL": aws.url,
             "AWS_EC2_METADATA_DISABLED": "true",
+            **({MIRROR_VARIABLE: str(mirror.folder())} if mirror.is_complete() else {}),
             **CREDENTIALS,
             **past_proxies(os.environ),
         }

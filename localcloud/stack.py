@@ -137,8 +137,12 @@ class LocalStack:
         self.cloud.server("provider")
         self._copy_if_missing()
         self._mend()
-        self._pulumi("cancel", "--yes", "--stack", self.name)
+        self.unlock()
         return recovery.recover(self._pulumi, self.name, self._clients, report)
+
+    def unlock(self) -> None:
+        """Take away the lock of an engine that was killed."""
+        self._pulumi("cancel", "--yes", "--stack", self.name)
 
     def remove(self) -> None:
         """Forget an empty stack."""
@@ -220,6 +224,19 @@ class LocalStack:
         self._write_project_file()
         salt, text = _salt_line(self.config_file), source.read_text()
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
+        if not self.cloud.has_kubernetes:
+            self._leave_the_platform_out()
+
+    def _leave_the_platform_out(self) -> None:
+        """Where an EKS cluster is only a record there is nothing to install into."""
+        try:
+            content = yaml.safe_load(self.config_file.read_text())
+            config = content["config"]
+            platform = config.get("gpumpi:platform") or {}
+            config["gpumpi:platform"] = {**platform, "install": False}
+        except (yaml.YAMLError, AttributeError, KeyError, TypeError):
+            return  # what is wrong with the file is told by whoever reads it
+        self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def _write_project_file(self) -> None:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())

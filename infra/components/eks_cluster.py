@@ -54,8 +54,7 @@ class EksCluster(pulumi.ComponentResource):
             self._child,
         )
         self._cluster = self._create_cluster(key)
-        for arn in args.admins:
-            self._create_admin(arn)
+        self._access = [self._create_admin(arn) for arn in args.admins]
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})
 
     def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
@@ -103,7 +102,7 @@ class EksCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs]),
         )
 
-    def _create_admin(self, arn: str) -> None:
+    def _create_admin(self, arn: str) -> pulumi.Resource:
         key = f"{self._name}-{principal(arn)}"
         entry = aws.eks.AccessEntry(
             f"{key}-access",
@@ -113,7 +112,7 @@ class EksCluster(pulumi.ComponentResource):
             tags=self._args.naming.tags(Name=key),
             opts=self._child,
         )
-        aws.eks.AccessPolicyAssociation(
+        return aws.eks.AccessPolicyAssociation(
             f"{key}-admin",
             cluster_name=self.name,
             principal_arn=entry.principal_arn,
@@ -139,6 +138,11 @@ class EksCluster(pulumi.ComponentResource):
     def certificate_authority(self) -> pulumi.Output[str]:
         """In base64, as kubeconfigs and nodes want it."""
         return self._cluster.certificate_authority.data.apply(lambda data: data or "")
+
+    @property
+    def access(self) -> Sequence[pulumi.Resource]:
+        """What must be there before an admin is let in."""
+        return self._access
 
     @property
     def service_cidr(self) -> str:

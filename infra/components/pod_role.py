@@ -53,8 +53,9 @@ class PodRole(pulumi.ComponentResource):
             )
         else:
             self._permission = aws.iam.RolePolicy(f"{name}-policy", role=self._role.name, policy=args.policy, opts=child)
+        self._association: pulumi.Resource | None = None
         if args.cluster_name is not None:
-            aws.eks.PodIdentityAssociation(
+            self._association = aws.eks.PodIdentityAssociation(
                 f"{name}-association",
                 cluster_name=args.cluster_name,
                 namespace=args.namespace,
@@ -68,6 +69,11 @@ class PodRole(pulumi.ComponentResource):
     @property
     def arn(self) -> pulumi.Output[str]:
         return self._role.arn
+
+    @property
+    def association(self) -> pulumi.Resource | None:
+        """What must be there before a pod starts that shall get the role; None where an add-on hands it over."""
+        return self._association
 
     @property
     def permission(self) -> pulumi.Resource:

@@ -51,6 +51,7 @@ def existing(clients: Clients, name: str) -> Existing:
         cluster_version=cluster["version"],
         cluster_vpc_id=network["vpcId"],
         cluster_zones=_zones(network["subnetIds"], zones),
+        has_public_endpoint=network.get("endpointPublicAccess", False),
         pools={group["tags"][POOL_TAG]: _pool(group, zones) for group in groups if group["subnets"][0] in zones},
     )
 

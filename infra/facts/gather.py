@@ -1,4 +1,4 @@
-"""All questions to AWS at once, since each answer takes a round trip."""
+"""All questions to AWS, and to upstream, at once, since each answer takes a round trip."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,8 +10,18 @@ from infra.facts import account, ec2, efs, eks
 from infra.facts.clients import Clients, Denied, asked
 from infra.facts.model import Caller, Facts, FactsError
 from infra.naming import STACK_TAG
+from infra.platform import manifests
 from infra.settings import Settings
-from infra.versions import KUBERNETES_VERSIONS, addon_versions
+from infra.versions import (
+    KUBERNETES_VERSIONS,
+    KUEUE_CRDS,
+    KUEUE_ROLE,
+    KUEUE_WEBHOOKS,
+    MPI_OPERATOR_MANIFEST,
+    NVIDIA_MANIFEST,
+    Pinned,
+    addon_versions,
+)
 
 Answer = TypeVar("Answer")
 
@@ -75,6 +85,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     versions = ask.optional("Kubernetes versions", lambda: eks.kubernetes_versions(clients), tuple[str, ...]())
     addons = ask.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
     named = _Named(settings, clients, ask)
+    upstream = ask.needed(lambda: manifests.load(_wanted_manifests(settings), settings.platform.manifest_mirror))
 
     missing_types = names - types.result().keys()
     all_types = ask.needed(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
@@ -94,8 +105,20 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
         existing=replace(existing.result(), zones=stack_zones.result(), own_vpc=stack_vpc.result()),
+        manifests=upstream.result(),
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
+
+
+def _wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
+    platform = settings.platform
+    if not settings.installs_platform:
+        return ()
+    return (
+        *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
+        *((MPI_OPERATOR_MANIFEST,) if platform.mpi_operator else ()),
+        *((*KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS) if platform.queue else ()),
+    )
 
 
 def _quotas(clients: Clients, codes: Iterable[str]) -> dict[str, float] | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from infra.instances import Architecture, InstanceType
+from infra.platform.manifests import NONE, Manifests
 
 
 class FactsError(Exception):
@@ -104,6 +105,8 @@ class Existing:
     """Zones in which the control plane has its interfaces, by name; for the life of the cluster."""
     own_vpc: OwnVpc | None = None
     """The VPC that this stack made."""
+    has_public_endpoint: bool = False
+    """Whether the Kubernetes API is reached from outside its network."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ class Facts:
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """AMI id the stack names -> its architecture."""
     existing: Existing = Existing()
+    manifests: Manifests = NONE
+    """Upstream's manifests that the stack's platform is made of."""
     not_found: frozenset[str] = frozenset()
     """Ids and names that the stack says and AWS does not know."""
     unchecked: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from infra.validation import (
     moves,
     names,
     network,
+    platform,
     pools,
     quotas,
     sizes,
@@ -49,6 +50,10 @@ OFFLINE: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
     capacity.one_source,
     capacity.no_placement_group,
     labels.pools,
+    platform.namespaces,
+    platform.numbers,
+    platform.image_registry,
+    platform.manifest_mirror,
     tags.cost_center,
     tags.extra,
 )
@@ -74,6 +79,8 @@ WITH_FACTS: tuple[Callable[[Settings, Facts], Iterator[Problem]], ...] = (
     capacity.purchase,
     capacity.reservations,
     capacity.reservation_sizes,
+    platform.reachable,
+    platform.manifests,
     quotas.enough,
 )
 

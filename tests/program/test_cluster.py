@@ -204,7 +204,8 @@ def test_managed_policies_are_these_and_no_others(usual: Deployment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "namespace", "account"), [("job", "mpi-jobs", "mpi-job"), ("autoscaler", "kube-system", "cluster-autoscaler")]
+    ("name", "namespace", "account"),
+    [("mpi-jobs-job", "mpi-jobs", "mpi-job"), ("autoscaler", "kube-system", "cluster-autoscaler")],
 )
 def test_pods_get_their_role_through_pod_identity(usual: Deployment, name: str, namespace: str, account: str) -> None:
     role, association = usual.only(engine.ROLE, f"test-{name}"), usual.only(engine.POD_IDENTITY, f"test-{name}").inputs

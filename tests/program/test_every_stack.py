@@ -35,6 +35,18 @@ TOKENS = {
     "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    "pulumi:providers:kubernetes",
+    *("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "kubernetes:apps/v1:DaemonSet"),
+    *("kubernetes:apps/v1:Deployment", "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:LimitRange"),
+    *("kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"),
+    *("kubernetes:core/v1:Secret", "kubernetes:core/v1:Service", "kubernetes:core/v1:ServiceAccount"),
+    *("kubernetes:networking.k8s.io/v1:NetworkPolicy", "kubernetes:scheduling.k8s.io/v1:PriorityClass"),
+    *("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"),
+    *("kubernetes:rbac.authorization.k8s.io/v1:Role", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"),
+    "kubernetes:admissionregistration.k8s.io/v1:MutatingWebhookConfiguration",
+    "kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration",
+    *("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"),
+    *("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "kubernetes:storage.k8s.io/v1:StorageClass"),
 }
 """The resource types of the program; the local AWS serves each of them."""
 
@@ -72,7 +84,10 @@ def cluster_name(path: Path) -> str:
 
 def takes_tags(token: str) -> bool:
     """Whether the SDK's class has `tags`."""
-    module, kind = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token).groups()  # type: ignore[union-attr]
+    parts = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token)
+    if parts is None:
+        return False
+    module, kind = parts.groups()
     return "tags" in inspect.signature(getattr(getattr(pulumi_aws, module), kind)._internal_init).parameters
 
 

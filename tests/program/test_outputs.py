@@ -24,6 +24,7 @@ def test_outputs_are_these(deployment: Deployment) -> None:
         "keyBucket",
         "kubeconfig",
         "nodeSecurityGroupId",
+        "platform",
         "pools",
         "privateSubnetIds",
         "publicSubnetIds",

@@ -47,7 +47,9 @@ def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
-    return Settings.load(values(*pools, **sections), stack=stack, region=region)
+    """Without a platform where a test does not ask for one: most are about AWS."""
+    platform = {"install": False, **sections.pop("platform", {})}
+    return Settings.load(values(*pools, platform=platform, **sections), stack=stack, region=region)
 
 
 def existing_network(*subnets: str) -> dict[str, Any]:

@@ -17,9 +17,12 @@ _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
 def read(stack: LocalStack) -> Values:
-    """What the stack's own file says under `gpumpi:`."""
+    """What the stack's own file says under `gpumpi:`, without a platform where there is no Kubernetes."""
     config: Values = yaml.safe_load(stack.source.read_text())["config"]
-    return {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
+    values = {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
+    if not stack.cloud.has_kubernetes:
+        values["platform"] = {**values.get("platform", {}), "install": False}
+    return values
 
 
 def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:

@@ -1,0 +1,160 @@
+"""The cluster autoscaler: nodes come for pods that fit nowhere, and go when nothing runs on them."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
+from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.site import Site
+from infra.versions import cluster_autoscaler
+
+NAME: Final = AUTOSCALER_ACCOUNT
+PORT: Final = 8085
+NODE_MINUTES: Final = 20
+"""How long a new node may take to be Ready; GPU types take 5 to 15 from nothing."""
+
+READ: Final = ["get", "list", "watch"]
+
+
+@dataclass(frozen=True)
+class ClusterAutoscalerArgs:
+    site: Site
+    region: str
+    idle_minutes: int
+    after: tuple[pulumi.Resource, ...] = ()
+    """What its pod needs: nodes to run on, and its role in AWS."""
+
+
+class ClusterAutoscaler(pulumi.ComponentResource):
+    """Creates:
+    - a service account with what upstream's example for auto-discovery allows, and no more
+    - the Deployment, which finds node groups by their tags
+    """
+
+    def __init__(self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:ClusterAutoscaler", name, None, opts)
+        self._name, self._args = name, args
+        rights = self._create_rights()
+        labels = {"app": NAME}
+        kubernetes.apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata={"name": NAME, "namespace": KUBE_SYSTEM, "labels": labels},
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": self._pod()},
+            },
+            opts=args.site.options(self, *rights, *args.after),
+        )
+        self.register_outputs({})
+
+    def _create_rights(self) -> list[pulumi.Resource]:
+        options = self._args.site.options(self)
+        account = kubernetes.core.v1.ServiceAccount(
+            f"{self._name}-account",
+            metadata={"name": NAME, "namespace": KUBE_SYSTEM},
+            automount_service_account_token=False,
+            opts=options,
+        )
+        subjects: Any = [{"kind": "ServiceAccount", "name": NAME, "namespace": KUBE_SYSTEM}]
+        wide = kubernetes.rbac.v1.ClusterRole(
+            f"{self._name}-cluster-role", metadata={"name": NAME}, rules=_cluster_rules(), opts=options
+        )
+        narrow = kubernetes.rbac.v1.Role(
+            f"{self._name}-role", metadata={"name": NAME, "namespace": KUBE_SYSTEM}, rules=_status_rules(), opts=options
+        )
+        return [
+            account,
+            kubernetes.rbac.v1.ClusterRoleBinding(
+                f"{self._name}-cluster-role-binding",
+                metadata={"name": NAME},
+                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},
+                subjects=subjects,
+                opts=self._args.site.options(self, wide),
+            ),
+            kubernetes.rbac.v1.RoleBinding(
+                f"{self._name}-role-binding",
+                metadata={"name": NAME, "namespace": KUBE_SYSTEM},
+                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+                subjects=subjects,
+                opts=self._args.site.options(self, narrow),
+            ),
+        ]
+
+    def _pod(self) -> Any:
+        args, site = self._args, self._args.site
+        return {
+            "service_account_name": NAME,
+            "automount_service_account_token": True,
+            "node_selector": site.system_nodes,
+            "priority_class_name": "system-cluster-critical",
+            "security_context": RESTRICTED_POD,
+            "containers": [
+                {
+                    "name": NAME,
+                    "image": site.image(
+                        f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}"
+                    ),
+                    "command": ["./cluster-autoscaler", *self._flags()],
+                    "env": [{"name": "AWS_REGION", "value": args.region}],
+                    "ports": [{"name": "metrics", "container_port": PORT}],
+                    "resources": {"requests": {"cpu": site.cpu(100), "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
+                    "liveness_probe": {**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
+                    "readiness_probe": http_probe("/health-check", PORT, period=5),
+                    "security_context": RESTRICTED_CONTAINER,
+                }
+            ],
+        }
+
+    def _flags(self) -> list[str]:
+        """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca"""
+        args, cluster = self._args, self._args.site.naming.cluster
+        return [
+            "--v=4",
+            "--stderrthreshold=info",
+            "--cloud-provider=aws",
+            f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
+            "--aws-use-static-instance-list=true",  # in a closed network there is no list of prices to fetch
+            "--expander=least-waste",
+            "--skip-nodes-with-local-storage=false",  # job pods have /dev/shm; those that run are marked unsafe to evict
+            f"--scale-down-unneeded-time={args.idle_minutes}m",
+            f"--scale-down-delay-after-add={args.idle_minutes}m",
+            f"--max-node-provision-time={NODE_MINUTES}m",
+        ]
+
+
+def _cluster_rules() -> Any:
+    """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/examples, as of 1.35"""
+    core = ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"]
+    return [
+        _rule("", ["events", "endpoints"], ["create", "patch"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("", ["pods/status"], ["update"]),
+        _rule("", ["endpoints"], ["get", "update"], NAME),
+        _rule("", ["nodes"], [*READ, "update"]),
+        _rule("", core, READ),
+        _rule("policy", ["poddisruptionbudgets"], READ),
+        _rule("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
+        _rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
+        _rule("batch", ["jobs"], [*READ, "patch"]),
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
+        # its scheduler looks at claims of devices too
+        _rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
+    ]
+
+
+def _status_rules() -> Any:
+    status = [f"{NAME}-status", f"{NAME}-priority-expander"]
+    return [
+        _rule("", ["configmaps"], ["create", "list", "watch"]),
+        _rule("", ["configmaps"], ["delete", "get", "update", "watch"], *status),
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], *names: str) -> Any:
+    only = {"resource_names": list(names)} if names else {}
+    return {"api_groups": [group], "resources": resources, "verbs": verbs, **only}

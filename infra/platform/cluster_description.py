@@ -1,0 +1,57 @@
+"""What somebody with only a kubeconfig must know to submit jobs, left in the cluster."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, ClusterDescription
+from infra.naming import COMPONENT
+from infra.platform.site import Site
+
+READER: Final = f"{CONFIG_MAP}-reader"
+EVERY_USER: Final = "system:authenticated"
+
+
+@dataclass(frozen=True)
+class DescribedClusterArgs:
+    site: Site
+    description: ClusterDescription
+
+
+class DescribedCluster(pulumi.ComponentResource):
+    """Creates:
+    - the ConfigMap with pools, namespaces, queue and volumes, in a namespace of its own
+    - the right of every user of the cluster to read it; it holds no secret
+    """
+
+    def __init__(self, name: str, args: DescribedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:DescribedCluster", name, None, opts)
+        site = args.site
+        namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.pod_security("restricted")},
+            opts=site.options(self),
+        )
+        inside = site.options(self, namespace)
+        kubernetes.core.v1.ConfigMap(
+            f"{name}-description",
+            metadata={"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE},
+            data={CONFIG_MAP_KEY: args.description.to_json()},
+            opts=inside,
+        )
+        role = kubernetes.rbac.v1.Role(
+            f"{name}-reader",
+            metadata={"name": READER, "namespace": CONFIG_MAP_NAMESPACE},
+            rules=[{"api_groups": [""], "resources": ["configmaps"], "resource_names": [CONFIG_MAP], "verbs": ["get"]}],
+            opts=inside,
+        )
+        kubernetes.rbac.v1.RoleBinding(
+            f"{name}-readers",
+            metadata={"name": READER, "namespace": CONFIG_MAP_NAMESPACE},
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": READER},
+            subjects=[{"kind": "Group", "name": EVERY_USER, "api_group": "rbac.authorization.k8s.io"}],
+            opts=site.options(self, role),
+        )
+        self.register_outputs({})

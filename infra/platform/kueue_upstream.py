@@ -1,0 +1,113 @@
+"""What Kueue's `config/default` makes of the parts of its tree, as far as this program takes them. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from infra.naming import JOBS_LABEL, QUEUE_NAMESPACE
+from infra.platform.manifests import Manifests
+from infra.platform.objects import Object, of_kind, without_prose
+from infra.versions import KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS
+
+WEBHOOK_SERVICE: Final = "kueue-webhook-service"
+
+CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
+"""Kinds that Kueue's webhook converts between versions (config/components/crd/kustomization.yaml)."""
+
+KINDS_OF_JOBS: Final = frozenset({"job", "mpijob", "pod", "statefulset"})
+KINDS_OF_KUEUE: Final = frozenset({"clusterqueue", "cohort", "resourceflavor", "workload"})
+"""The other webhooks are for kinds of job that are not installed here."""
+
+GROUPS_NOT_INSTALLED: Final = frozenset(
+    {"jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
+)
+
+
+def definitions(manifests: Manifests) -> Iterator[Object]:
+    """The custom resource definitions."""
+    for file in KUEUE_CRDS:
+        (found,) = of_kind(manifests.of(file), "CustomResourceDefinition")
+        slim = without_prose(found)
+        if slim["spec"]["names"]["plural"] in CONVERTED:
+            client = {"service": {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE, "path": "/convert"}}
+            slim["spec"]["conversion"] = {
+                "strategy": "Webhook",
+                "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+            }
+        yield slim
+
+
+def webhooks(manifests: Manifests) -> Iterator[Object]:
+    """Webhooks for Kueue's own kinds and, in namespaces for jobs, for what jobs are made of.
+
+    Upstream looks at the pods of nearly every namespace: while Kueue is away, nothing could start anywhere.
+    """
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (found,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
+        found["metadata"]["name"] = f"kueue-{found['metadata']['name']}"
+        found["webhooks"] = [_adapted(one) for one in found["webhooks"] if _kind(one) in KINDS_OF_JOBS | KINDS_OF_KUEUE]
+        yield found
+
+
+def _kind(webhook: Mapping[str, Any]) -> str:
+    """`vmpijob.kb.io` -> `mpijob`."""
+    name: str = webhook["name"]
+    return name.removesuffix(".kb.io")[1:]
+
+
+def _adapted(webhook: Object) -> Object:
+    webhook["clientConfig"]["service"] |= {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE}
+    if _kind(webhook) in KINDS_OF_JOBS:
+        webhook["namespaceSelector"] = {"matchLabels": {JOBS_LABEL: "true"}}
+    return webhook
+
+
+def cluster_roles(manifests: Manifests) -> list[Object]:
+    (manager,) = of_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
+    manager["metadata"]["name"] = "kueue-manager-role"
+    manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_INSTALLED.intersection(rule["apiGroups"])]
+    # whoever asks for its metrics must be allowed to
+    metrics = _role(
+        "ClusterRole",
+        "kueue-metrics-auth-role",
+        (["authentication.k8s.io"], ["tokenreviews"], ["create"]),
+        (["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
+    )
+    return [manager, metrics]
+
+
+def namespace_roles() -> list[Object]:
+    """In its own namespace: its lease, and its certificate."""
+    everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    return [
+        _role(
+            "Role",
+            "kueue-leader-election-role",
+            (["coordination.k8s.io"], ["leases"], everything),
+            ([""], ["events"], ["create", "patch"]),
+        ),
+        _role("Role", "kueue-manager-secrets-role", ([""], ["secrets"], ["get", "list", "update", "watch"])),
+    ]
+
+
+def _role(kind: str, name: str, *rules: tuple[Sequence[str], Sequence[str], Sequence[str]]) -> Object:
+    namespace = {"namespace": QUEUE_NAMESPACE} if kind == "Role" else {}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, **namespace},
+        "rules": [
+            {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)} for groups, resources, verbs in rules
+        ],
+    }
+
+
+def binding(role: Object, account: str) -> Object:
+    """Gives a role to Kueue's service account."""
+    group, kind = "rbac.authorization.k8s.io", role["kind"]
+    return {
+        "apiVersion": role["apiVersion"],
+        "kind": f"{kind}Binding",
+        "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}binding"},
+        "roleRef": {"apiGroup": group, "kind": kind, "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": QUEUE_NAMESPACE}],
+    }

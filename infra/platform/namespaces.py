@@ -1,0 +1,117 @@
+"""Namespaces for jobs: what runs in them can harm neither nodes nor other namespaces."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.naming import COMPONENT, JOB_SERVICE_ACCOUNT, JOBS_LABEL, PRIORITIES, QUEUE_NAME
+from infra.platform import admission
+from infra.platform.site import Site
+
+EVERYWHERE: Final = "0.0.0.0/0"
+METADATA: Final = "169.254.169.254/32"
+"""Where an instance tells its node's role and credentials."""
+
+SMALL_CPU_MILLIS: Final = 100
+SMALL_MEMORY: Final = "256Mi"
+
+
+@dataclass(frozen=True)
+class NamespacesArgs:
+    site: Site
+    names: Sequence[str]
+    queue_api: str | None
+    """Version of the queue's API; None: there is no queue."""
+    after: Sequence[pulumi.Resource] = ()
+    """What must still run when a namespace goes: jobs in it may wait for their queue or operator to let go of them."""
+
+
+class Namespaces(pulumi.ComponentResource):
+    """Creates:
+    - priority classes for jobs, none of which stops a job that runs
+    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs talk among themselves and out, nobody
+      talks in), a limit range (small requests where a pod names none), a service account without a token, and a queue
+    """
+
+    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Namespaces", name, None, opts)
+        self._name, self._args = name, args
+        for priority, value in PRIORITIES.items():
+            kubernetes.scheduling.v1.PriorityClass(
+                f"{name}-{priority}",
+                metadata={"name": priority},
+                value=value,
+                preemption_policy="Never",
+                global_default=False,
+                description="A place in the queue; no pod is stopped for it.",
+                opts=args.site.options(self),
+            )
+        self._namespaces = [(one, self._create_namespace(one)) for one in args.names]
+        self.register_outputs({})
+
+    def _create_namespace(self, namespace: str) -> pulumi.Resource:
+        args = self._args
+        labels = {JOBS_LABEL: "true", **args.site.pod_security("restricted")}
+        made = kubernetes.core.v1.Namespace(
+            f"{self._name}-{namespace}",
+            metadata={"name": namespace, "labels": labels},
+            opts=args.site.options(self, *args.after),
+        )
+        inside = args.site.options(self, made)
+        kubernetes.core.v1.ServiceAccount(
+            f"{self._name}-{namespace}-account",
+            metadata={"name": JOB_SERVICE_ACCOUNT, "namespace": namespace},
+            automount_service_account_token=False,
+            opts=inside,
+        )
+        kubernetes.core.v1.LimitRange(
+            f"{self._name}-{namespace}-limits",
+            metadata={"name": "small-by-default", "namespace": namespace},
+            # no default limits: a container that asks for more memory than such a limit, and names none, would be refused
+            spec={
+                "limits": [
+                    {
+                        "type": "Container",
+                        "default_request": {"cpu": args.site.cpu(SMALL_CPU_MILLIS), "memory": SMALL_MEMORY},
+                    }
+                ]
+            },
+            opts=inside,
+        )
+        self._create_network_policy(namespace, inside)
+        if args.queue_api is not None:
+            kubernetes.apiextensions.CustomResource(
+                f"{self._name}-{namespace}-queue",
+                api_version=args.queue_api,
+                kind="LocalQueue",
+                metadata={"name": QUEUE_NAME, "namespace": namespace},
+                spec=admission.local_queue(),
+                opts=inside,
+            )
+        return made
+
+    def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
+        """MPI opens ports as it likes, so jobs of a namespace are open to each other. Out they may go (data sets, packages,
+        AWS), except to the metadata of their node, which has the node's credentials."""
+        kubernetes.networking.v1.NetworkPolicy(
+            f"{self._name}-{namespace}-network-policy",
+            metadata={"name": "jobs-among-themselves", "namespace": namespace},
+            spec={
+                "pod_selector": {},
+                "policy_types": ["Ingress", "Egress"],
+                "ingress": [{"from_": [{"pod_selector": {}}]}],
+                "egress": [
+                    {"to": [{"pod_selector": {}}]},
+                    {"to": [{"ip_block": {"cidr": EVERYWHERE, "except_": [METADATA]}}]},
+                ],
+            },
+            opts=inside,
+        )
+
+    @property
+    def namespaces(self) -> Sequence[tuple[str, pulumi.Resource]]:
+        """Their names, and what must be there before anything in them."""
+        return self._namespaces

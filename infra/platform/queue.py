@@ -1,0 +1,189 @@
+"""Kueue: a job starts whole or waits whole."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+import yaml
+
+from infra.jobs.cluster import PoolDescription
+from infra.naming import COMPONENT, QUEUE_NAME, QUEUE_NAMESPACE
+from infra.platform import admission, kueue_upstream, objects
+from infra.platform.manifests import Manifests
+from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
+from infra.platform.site import Site
+from infra.versions import KUEUE
+
+API: Final = "kueue.x-k8s.io/v1beta2"
+IMAGE: Final = f"registry.k8s.io/kueue/kueue:{KUEUE}"
+LABELS: Final = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
+# names that Kueue's own configuration has as defaults
+ACCOUNT: Final = "kueue-controller-manager"
+CERTIFICATE_SECRET: Final = "kueue-webhook-server-cert"
+
+
+@dataclass(frozen=True)
+class QueueArgs:
+    site: Site
+    manifests: Manifests
+    pools: Sequence[PoolDescription]
+    mpi_jobs: bool
+    strict: bool
+    """Nobody overtakes a job that waits."""
+    after: tuple[pulumi.Resource, ...] = ()
+    """What its pod needs to run: nodes."""
+
+
+class Queue(pulumi.ComponentResource):
+    """Creates:
+    - Kueue's custom resource definitions, roles, webhooks (for namespaces with jobs only) and controller
+    - a flavour for each pool, and one cluster queue with the quota of all pools at their largest
+    """
+
+    def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Queue", name, None, opts)
+        self._name, self._args, self._site = name, args, args.site
+        self._namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={"name": QUEUE_NAMESPACE, "labels": {**LABELS, **args.site.pod_security("restricted")}},
+            opts=self._options(),
+        )
+        definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
+        webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
+        # It waits until its certificate is in webhooks and definitions, and its rights must be there.
+        needs = [*definitions, *webhooks, *self._create_rights(), self._create_service()]
+        self._controller = self._create_controller(needs)
+        self._cluster_queue = self._create_queue()
+        self.register_outputs({})
+
+    def _options(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
+        return self._site.options(self, *after)
+
+    def _create_rights(self) -> list[pulumi.Resource]:
+        name, inside = self._name, self._options(self._namespace)
+        account = kubernetes.core.v1.ServiceAccount(
+            f"{name}-account",
+            metadata={"name": ACCOUNT, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
+            automount_service_account_token=False,
+            opts=inside,
+        )
+        made: list[pulumi.Resource] = [account]
+        for role in kueue_upstream.cluster_roles(self._args.manifests):
+            made.append(objects.register(name, role, self._options()))
+            made.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), self._options()))
+        for role in kueue_upstream.namespace_roles():
+            made.append(objects.register(name, role, inside))
+            made.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), inside))
+        return made
+
+    def _create_service(self) -> pulumi.Resource:
+        return kubernetes.core.v1.Service(
+            f"{self._name}-webhook-service",
+            metadata={
+                "name": kueue_upstream.WEBHOOK_SERVICE,
+                "namespace": QUEUE_NAMESPACE,
+                "labels": LABELS,
+                # it has no endpoint before the controller, which waits for it
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            spec={"selector": LABELS, "ports": [{"name": "https", "port": 443, "target_port": admission.WEBHOOK_PORT}]},
+            opts=self._options(self._namespace),
+        )
+
+    def _create_controller(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
+        text = yaml.safe_dump(dict(admission.configuration(mpi_jobs=self._args.mpi_jobs)), sort_keys=False)
+        configuration = kubernetes.core.v1.ConfigMap(
+            f"{self._name}-configuration",
+            metadata={"name": "kueue-manager-config", "namespace": QUEUE_NAMESPACE, "labels": LABELS},
+            data={CONFIGURATION_FILE: text},
+            opts=self._options(self._namespace),
+        )
+        secret = kubernetes.core.v1.Secret(
+            f"{self._name}-certificate",
+            metadata={"name": CERTIFICATE_SECRET, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
+            opts=self._options(self._namespace),  # Kueue fills it
+        )
+        return kubernetes.apps.v1.Deployment(
+            f"{self._name}-controller",
+            metadata={"name": "kueue-controller-manager", "namespace": QUEUE_NAMESPACE, "labels": LABELS},
+            spec={
+                "replicas": 1,
+                "selector": {"match_labels": LABELS},
+                "template": {
+                    # a changed configuration restarts it
+                    "metadata": {
+                        "labels": LABELS,
+                        "annotations": {"gpumpi.io/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
+                    },
+                    "spec": self._pod(),
+                },
+            },
+            opts=self._options(configuration, secret, *needs, *self._args.after),
+        )
+
+    def _pod(self) -> Any:
+        site = self._site
+        return {
+            "service_account_name": ACCOUNT,
+            "automount_service_account_token": True,
+            "node_selector": site.system_nodes,
+            "priority_class_name": "system-cluster-critical",
+            "security_context": RESTRICTED_POD,
+            "termination_grace_period_seconds": 10,
+            "containers": [
+                {
+                    "name": "manager",
+                    "image": site.image(IMAGE),
+                    "command": ["/manager"],
+                    "args": [f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
+                    "ports": [
+                        {"name": "webhook-server", "container_port": admission.WEBHOOK_PORT},
+                        {"name": "metrics", "container_port": admission.METRICS_PORT},
+                    ],
+                    "resources": {"requests": {"cpu": site.cpu(500), "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+                    "liveness_probe": {**http_probe("/healthz", admission.HEALTH_PORT, period=20), "initial_delay_seconds": 15},
+                    "readiness_probe": http_probe("/readyz", admission.HEALTH_PORT, period=2),
+                    "security_context": RESTRICTED_CONTAINER,
+                    "volume_mounts": [
+                        {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
+                        {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "certificate", "secret": {"secret_name": CERTIFICATE_SECRET, "default_mode": 0o444}},
+                {"name": "configuration", "config_map": {"name": "kueue-manager-config"}},
+            ],
+        }
+
+    def _create_queue(self) -> pulumi.Resource:
+        args = self._args
+        flavours = [
+            kubernetes.apiextensions.CustomResource(
+                f"{self._name}-{pool.name}-flavour",
+                api_version=API,
+                kind="ResourceFlavor",
+                metadata={"name": pool.name},
+                spec=admission.flavour(pool),
+                opts=self._options(self._controller),
+            )
+            for pool in args.pools
+        ]
+        return kubernetes.apiextensions.CustomResource(
+            f"{self._name}-cluster-queue",
+            api_version=API,
+            kind="ClusterQueue",
+            metadata={"name": QUEUE_NAME},
+            spec=admission.cluster_queue(args.pools, self._site.cpu_request_factor, strict=args.strict),
+            opts=self._options(self._controller, *flavours),
+        )
+
+    @property
+    def cluster_queue(self) -> pulumi.Resource:
+        """What must be there before a queue in a namespace; it goes only while the controller still runs."""
+        return self._cluster_queue

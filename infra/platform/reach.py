@@ -1,0 +1,55 @@
+"""Whether the Kubernetes API can be reached from here: told at once and in one sentence, where the Kubernetes provider would
+end each of its objects with an error of its own."""
+
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+import pulumi
+
+PATIENCE_SECONDS: Final = 60.0
+"""The name of a new endpoint takes a while to be known everywhere."""
+TIMEOUT_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 2.0
+HTTPS: Final = 443
+
+Check = Callable[[str, str], None]
+"""Takes endpoint and name of the cluster; raises pulumi.RunError."""
+
+
+def assume_reachable(endpoint: str, cluster: str) -> None:
+    """For runs in which nothing is reached, like tests."""
+
+
+def must_be_reachable(endpoint: str, cluster: str) -> None:
+    """Open a connection and close it."""
+    patience = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else PATIENCE_SECONDS
+    deadline = time.monotonic() + patience
+    while reason := _refused(endpoint):
+        if time.monotonic() > deadline:
+            _tell(endpoint, cluster, reason)
+            return
+        time.sleep(PAUSE_SECONDS)
+
+
+def _refused(endpoint: str) -> str | None:
+    address = urlsplit(endpoint)
+    try:
+        with socket.create_connection((address.hostname or "", address.port or HTTPS), TIMEOUT_SECONDS):
+            return None
+    except OSError as error:
+        return str(error)
+
+
+def _tell(endpoint: str, cluster: str, reason: str) -> None:
+    way_out = (
+        "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
+        "or write `platform: {install: false}` to leave the platform out"
+    )
+    sentence = f"the Kubernetes API of {cluster} at {endpoint} cannot be reached from here ({reason}): {way_out}"
+    if pulumi.runtime.is_dry_run():  # the run itself may open the endpoint to this machine
+        pulumi.log.warn(sentence)
+    else:
+        raise pulumi.RunError(sentence)

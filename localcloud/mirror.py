@@ -1,0 +1,68 @@
+"""A mirror of upstream's manifests, filled from their Go modules: a machine with nothing but package registries has them too."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from infra.versions import MANIFESTS, Pinned
+from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+
+MODULES: Final = {
+    "NVIDIA/k8s-device-plugin": "github.com/NVIDIA/k8s-device-plugin",
+    "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
+    "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
+}
+"""Repository on GitHub -> the Go module that it is."""
+
+
+def folder() -> Path:
+    """Where the mirror is, beside the built tools."""
+    return cache_folder().parent / "mirror"
+
+
+def is_complete() -> bool:
+    return all((folder() / file.path).exists() for file in MANIFESTS)
+
+
+def ensure(report: Report) -> Path:
+    """The mirror with every file that the program may ask for. Raises BuildError."""
+    if not is_complete():
+        with only_one(folder()):
+            if not is_complete():
+                _fill(report)
+    return folder()
+
+
+def _fill(report: Report) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError("upstream's manifests come from Go modules: install Go 1.24 or newer, see https://go.dev/dl/")
+    by_module: dict[str, list[Pinned]] = {}
+    for file in MANIFESTS:
+        by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)
+    report("fetching the manifests of the platform (once)")
+    for module, files in by_module.items():
+        source = _downloaded(go, module)
+        for file in files:
+            _copy(source / file.file, folder() / file.path)
+
+
+def _downloaded(go: str, module: str) -> Path:
+    """Where Go keeps the module's files."""
+    with tempfile.TemporaryDirectory() as empty:  # not in a module, whose go.mod would be asked
+        command = [go, "mod", "download", "-json", module]
+        result = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"the Go module {module} cannot be fetched:\n{result.stdout.strip() or result.stderr.strip()}")
+    return Path(json.loads(result.stdout)["Dir"])
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    shutil.copyfile(source, part)
+    part.replace(target)
