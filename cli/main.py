@@ -69,11 +69,12 @@ def validate(
 @app.command()
 def settings(
     form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+    of: Annotated[str, typer.Option(help="stack or job.")] = "stack",
 ) -> None:
-    """Everything a stack file may say: meaning, default, and what a change does to a live cluster."""
+    """Everything a stack file (or a job) may say: meaning, default, and what a change does to a live cluster."""
     from cli import settings as verb
 
-    raise typer.Exit(verb.run(form))
+    raise typer.Exit(verb.run(form, of))
 
 
 @app.command()
@@ -88,6 +89,121 @@ def recover(
     from cli import recover as verb
 
     raise typer.Exit(verb.run(stack, as_json=as_json))
+
+
+# --- jobs: a kubeconfig is enough ---------------------------------------------------------------------------------------
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="The kubeconfig; KUBECONFIG or ~/.kube/config by default.", show_default=False)
+]
+Context = Annotated[str | None, typer.Option("--context", help="Its context; the current one by default.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="The cluster's namespace for jobs by default.")]
+
+
+@app.command()
+def submit(
+    job: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print the launcher's log until the job's end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects that would be made, make nothing.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """Run a job. What it may say: scripts/cluster settings --of job.
+
+    Exit code: 0 submitted (with --follow: succeeded), 1 the job failed, 2 wrong usage, 3 the job has problems or is there
+    already, 4 something named is not there, 5 no cluster answers or lets us in.
+    """
+    from cli import submit as verb
+
+    where = verb.Where(kubeconfig, context, namespace)
+    raise typer.Exit(verb.run(job, where, follow=follow, dry_run=dry_run, as_json=as_json))
+
+
+@app.command()
+def jobs(
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """Which jobs there are, and where each stands. Exit codes as with submit."""
+    from cli import jobs as verb
+    from cli.submit import Where
+
+    raise typer.Exit(verb.run(Where(kubeconfig, context, namespace), everywhere=everywhere, as_json=as_json))
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(help="The job.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Until the job's end, through its restarts.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """The log of a job's launcher. Exit codes as with submit."""
+    from cli import logs as verb
+    from cli.submit import Where
+
+    raise typer.Exit(verb.run(name, Where(kubeconfig, context, namespace), follow=follow, as_json=as_json))
+
+
+@app.command()
+def cancel(
+    name: Annotated[str, typer.Argument(help="The job.")],
+    wait: Annotated[bool, typer.Option(help="Wait until its pods are gone.")] = True,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a job, running or not, and all that belongs to it. Exit codes as with submit."""
+    from cli import cancel as verb
+    from cli.submit import Where
+
+    raise typer.Exit(verb.run(name, Where(kubeconfig, context, namespace), wait=wait, as_json=as_json))
+
+
+@app.command()
+def smoke(
+    pool: Annotated[str | None, typer.Option(help="The pool; the first one with GPUs by default.")] = None,
+    workers: Annotated[int, typer.Option(help="Nodes to use.")] = 2,
+    image: Annotated[str | None, typer.Option(help="An image with sshd, MPI, Python and mpi4py; ours by default.")] = None,
+    launcher: Annotated[str, typer.Option(help="mpijob or openmpi.")] = "mpijob",
+    mpi: Annotated[str, typer.Option(help="OpenMPI, Intel or MPICH.")] = "OpenMPI",
+    transport: Annotated[str | None, typer.Option(help="efa or tcp; what the pool is said to have by default.")] = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = "smoke",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the job there afterwards.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    as_json: Json = False,
+) -> None:
+    """Prove that a pool works: ranks on as many nodes as asked for, on all GPUs, with a right sum, over the right network.
+
+    Exit code: 0 all of it holds, 1 something does not; others as with submit.
+    """
+    from cli import smoke as verb
+    from cli.submit import Where
+
+    wanted = verb.wanted(pool, workers, name, image, launcher, mpi, transport, keep=keep)
+    raise typer.Exit(verb.run(wanted, Where(kubeconfig, context, namespace), as_json=as_json))
+
+
+@app.command()
+def kubeconfig(
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")],
+    config_dir: Annotated[Path | None, typer.Option(help="Folder of the stack file; stacks/ by default.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a file that only you can read.")] = None,
+) -> None:
+    """Print the kubeconfig of a stack's cluster; your AWS credentials are the key. Exit codes as with submit."""
+    from cli import kubeconfig as verb
+
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", output))
 
 
 @app.command()

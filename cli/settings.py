@@ -9,7 +9,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from infra.jobs.model import Job
 from infra.settings import Settings
+from infra.shape import leaf_types
 
 FURTHER_DOWN = "see its fields."
 """Says a field that only holds others."""
@@ -28,18 +30,18 @@ class Setting:
 
 
 def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Every field of the model and of the models in it, in the order in which they are declared."""
+    """Every field of the model and of the models in it, in the order in which they are declared. A job has a table of its own."""
     for name, info in model.model_fields.items():
         if model is Settings and name in INTERNAL:
             continue
         path = f"{prefix}{info.alias or name}"
-        inner = list(_models(info.annotation))
+        inner = [part for part in _models(info.annotation) if part is not Job]
         if _discriminator(model, name):
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
             yield Setting(path, meaning, _default(info), change)
-        listed = get_origin(info.annotation) is tuple
+        listed = any(get_origin(leaf) is tuple for leaf in leaf_types(info.annotation))
         seen: set[str] = set()
         for part in inner:
             for row in rows(part, f"{path}[]." if listed else f"{path}."):
@@ -72,6 +74,13 @@ def _default(info: FieldInfo) -> str:
     return json.dumps(info.default) if isinstance(info.default, bool) else str(info.default)
 
 
+def job_markdown() -> str:
+    """The table in docs/jobs.md."""
+    lines = ["| field | meaning | default |", "|---|---|---|"]
+    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in rows(Job)]
+    return "\n".join(lines) + "\n"
+
+
 def markdown() -> str:
     """The table in README.md."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
@@ -82,21 +91,25 @@ def markdown() -> str:
 FORMATS = ("table", "markdown", "json")
 
 
-def run(form: str) -> int:
+OF: dict[str, type[BaseModel]] = {"stack": Settings, "job": Job}
+
+
+def run(form: str, of: str = "stack") -> int:
     """Print the table; 2 for a format that is none."""
-    if form not in FORMATS:
-        print(f"--format: {form!r} is not one of {', '.join(FORMATS)}", file=sys.stderr)
-        return 2
+    for option, value, choices in (("--format", form, FORMATS), ("--of", of, tuple(OF))):
+        if value not in choices:
+            print(f"{option}: {value!r} is not one of {', '.join(choices)}", file=sys.stderr)
+            return 2
     if form == "markdown":
-        print(markdown(), end="")
+        print(job_markdown() if of == "job" else markdown(), end="")
     elif form == "json":
-        print(json.dumps([asdict(row) for row in rows()], indent=1))
+        print(json.dumps([asdict(row) for row in rows(OF[of])], indent=1))
     else:
         from rich.console import Console
         from rich.table import Table
 
         table = Table("setting", "meaning", "default", "a change")
-        for row in rows():
+        for row in rows(OF[of]):
             table.add_row(row.path, row.meaning, row.default, row.change)
         Console().print(table)
     return 0

@@ -19,8 +19,11 @@ class JobRefused(Exception):
         self.problems = tuple(problems)
 
 
-def read(path: Path, cluster: ClusterDescription, namespace: str | None = None) -> Job:
-    """The job of a file. Raises JobRefused, and OSError where there is no file."""
+def read(path: Path, cluster: ClusterDescription, namespace: str | None = None, usual_namespace: str | None = None) -> Job:
+    """The job of a file, in `namespace` whatever it says, in `usual_namespace` where it says nothing.
+
+    Raises JobRefused, and OSError where there is no file.
+    """
     try:
         content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
     except (yaml_text.NotYaml, UnicodeDecodeError) as error:
@@ -28,18 +31,16 @@ def read(path: Path, cluster: ClusterDescription, namespace: str | None = None) 
     problems = [Problem(path_text(one.path), one.message) for one in twice]
     if not isinstance(content, dict):
         raise JobRefused([*problems, Problem(path.name, "is no job: it holds no keys like name, pool and command")])
-    return judged(content, cluster, problems, namespace)
+    if namespace or usual_namespace:
+        content = {"namespace": usual_namespace, **content} | ({"namespace": namespace} if namespace else {})
+    return judged(content, cluster, problems)
 
 
-def judged(
-    values: Mapping[str, object], cluster: ClusterDescription, problems: Sequence[Problem] = (), namespace: str | None = None
-) -> Job:
+def judged(values: Mapping[str, object], cluster: ClusterDescription, problems: Sequence[Problem] = ()) -> Job:
     """The job, all rules judged in one go. Raises JobRefused."""
     job, form, doubtful = understand(Job, {str(key): value for key, value in values.items()})
     found = [*problems, *form]
     if job is not None:
-        if namespace is not None:
-            job = job.model_copy(update={"namespace": namespace})
         found += [problem for problem in check(job, cluster) if not is_doubtful(problem.path, doubtful)]
     if job is None or found:
         raise JobRefused(list(dict.fromkeys(found)))

@@ -1,0 +1,131 @@
+"""A job's objects in a cluster: made, found, watched, removed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cli.cluster_access import Cluster, Failed, Missing, Object
+from cli.exit_codes import REFUSED
+from cli.job_state import JobState, state_of
+from infra.jobs.render import Piece
+from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
+from infra.problems import did_you_mean
+
+OURS = {ROLE_LABEL: "job"}
+
+
+def default_namespace(cluster: Cluster, asked: str | None) -> str:
+    """Where to look for jobs: what is asked for, the context's namespace, the cluster's own one for jobs."""
+    if asked or cluster.namespace:
+        return asked or cluster.namespace or ""
+    try:
+        return cluster.description().namespaces[0].name
+    except (Failed, IndexError):
+        return JOB_NAMESPACE
+
+
+def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
+    """The jobs of a namespace, or of all; the newest first."""
+    found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
+    found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
+    workers = {}
+    if any(one["kind"] == "Job" for one in found):  # without an operator, the StatefulSet knows the workers
+        for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
+            workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
+    states = [_with_workers(state_of(one), workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
+    return sorted(states, key=lambda state: state.created, reverse=True)
+
+
+def _name(found: Object) -> str:
+    return str(found["metadata"].get("labels", {}).get(JOB_LABEL, found["metadata"]["name"]))
+
+
+def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
+    if stateful_set is None:
+        return state
+    spec = stateful_set["spec"]
+    pool = spec["template"]["spec"].get("nodeSelector", {}).get(POOL_LABEL, "")
+    return replace(state, workers=spec["replicas"], pool=pool)
+
+
+def find(cluster: Cluster, name: str, namespace: str) -> JobState:
+    """Raises Missing, with the names that are near."""
+    found = cluster.find("MPIJob", name, namespace)
+    if found is not None:
+        return state_of({**found, "kind": "MPIJob"})
+    jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
+    if not jobs:
+        there = [state.name for state in all_jobs(cluster, namespace)]
+        raise Missing(f"there is no job {name} in namespace {namespace}{did_you_mean(name, there)}")
+    state = state_of({**jobs[0], "kind": "Job"})
+    return _with_workers(state, cluster.find("StatefulSet", f"{name}-worker", namespace))
+
+
+def pods(cluster: Cluster, state: JobState) -> list[Object]:
+    """All pods of a job, also of one that `submit` did not make."""
+    found = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
+    if not found and state.kind == "MPIJob":
+        found = cluster.list("Pod", state.namespace, {"training.kubeflow.org/job-name": state.name})
+    return found
+
+
+def workload(cluster: Cluster, state: JobState) -> Object | None:
+    """What the queue says of the job."""
+    for one in cluster.list("Workload", state.namespace):
+        owners = one["metadata"].get("ownerReferences", ())
+        if any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners):
+            return one
+    return None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object whose end is that of others."""
+
+    made: Object
+
+    def reference(self) -> Object:
+        return {
+            "apiVersion": self.made["apiVersion"],
+            "kind": self.made["kind"],
+            "name": self.made["metadata"]["name"],
+            "uid": self.made["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+
+
+def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
+    """Make the objects of a job, the one that is the job first: the others belong to it and go with it.
+
+    Where one is refused, what was made goes again. Raises Failed.
+    """
+    main: Owner | None = None
+    keeper: Owner | None = None
+    for piece in pieces:
+        owner = keeper if piece.owner == "keeper" else main if piece.owner == "main" else None
+        manifest = piece.manifest
+        if owner is not None:
+            manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner.reference()]}}
+        try:
+            made = cluster.create(manifest)
+        except Failed:
+            if main is not None:
+                metadata = main.made["metadata"]
+                cluster.delete(main.made["kind"], metadata["name"], metadata["namespace"])
+            raise
+        if main is None:
+            main = Owner(made)
+        if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
+            keeper = Owner(made)
+
+
+def refuse_existing(cluster: Cluster, pieces: Sequence[Piece]) -> None:
+    """Before anything is made: a job of that name is there, whatever its launcher. Raises Failed."""
+    first = pieces[0].manifest["metadata"]
+    name, namespace = first["labels"][JOB_LABEL], first["namespace"]
+    try:
+        state = find(cluster, name, namespace)
+    except Missing:
+        return
+    way_out = f"choose another name, or `scripts/cluster cancel {name}` first"
+    raise Failed(f"name: there is a job {name} in namespace {namespace} already ({state.phase}); {way_out}", REFUSED)
