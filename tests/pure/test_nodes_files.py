@@ -1,0 +1,154 @@
+"""The files that a local node runs by are compared whole with `tests/golden/nodes`; the rules behind them one by one."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+import yaml
+
+from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network
+from localcloud.kubernetes.nodes.cgroups import Cgroups
+from localcloud.kubernetes.nodes.filesystem import Root
+from localcloud.kubernetes.nodes.hardware import Bind
+from tests.pure import node_world
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "nodes"
+FOLDER = Path("/local cloud/nodes/i-0a")
+PODS = IPv4Network("100.64.3.0/24")
+
+
+def kubelet_config() -> str:
+    certificates = kubelet.Certificates(Path("/pki/ca.crt"), Path("/pki/node.crt"), Path("/pki/node.key"))
+    settings = kubelet.config(
+        node_world.machine(),
+        certificates=certificates,
+        dns="172.20.0.10",
+        cgroup="/gpumpi-x-1-i-0a",
+        cpus=2,
+        name_servers=Path("/etc/resolv.conf"),
+    )
+    return yaml.safe_dump(settings, sort_keys=False)
+
+
+def kubelet_flags() -> str:
+    flags = kubelet.flags(node_world.machine(), config_file=Path("/n/kubelet.yaml"), kubeconfig=Path("/n/kubeconfig"))
+    return "\n".join(flags) + "\n"
+
+
+def boot_script() -> str:
+    return filesystem.boot_script(
+        folder=FOLDER,
+        own=FOLDER / "own",
+        root=Root(("dev", "home", "usr"), (("bin", "usr/bin"), ("var", "data"))),
+        binds=[Bind(FOLDER / "meminfo", Path("/proc/meminfo"))],
+        visible=[Path("/var/cache/tools"), Path("/home/tools")],
+        hostname="ip-10-0-1-7.us-west-2.compute.internal",
+    )
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "boot.sh": boot_script,
+    "containerd.toml": lambda: containerd.config(
+        registries=Path("/n/registries"), network_plugins=Path("/opt/cni/bin"), runc=Path("/usr/sbin/runc")
+    ),
+    "kubelet.yaml": kubelet_config,
+    "kubelet.flags": kubelet_flags,
+    "kube-proxy.yaml": lambda: yaml.safe_dump(
+        kube_proxy.config("ip-10-0-1-7", Path("/n/kubeconfig"), IPv4Network("100.64.0.0/16")), sort_keys=False
+    ),
+    "pods.conflist": lambda: pod_network.cni_config(PODS),
+    "meminfo": lambda: hardware.memory_info(node_world.machine()),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_the_golden_one(name: str) -> None:
+    text = FILES[name]()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.mkdir(exist_ok=True)
+        (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_every_golden_file_belongs_to_one() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == set(FILES)
+
+
+def test_the_boot_text_has_the_last_word_on_the_kubelet() -> None:
+    plain = node_world.machine()
+    config = {"maxPods": 7, "evictionHard": {"pid.available": "10%"}}
+    boot = replace(plain.boot, kubelet_flags=(*plain.boot.kubelet_flags, "--v=9"), kubelet_config=config)
+    machine = replace(plain, boot=boot)
+    settings = kubelet.config(
+        machine,
+        certificates=kubelet.Certificates(Path("a"), Path("b"), Path("c")),
+        dns="172.20.0.10",
+        cgroup="/x",
+        cpus=2,
+        name_servers=Path("/etc/resolv.conf"),
+    )
+    assert settings["maxPods"] == 7
+    assert settings["evictionHard"]["pid.available"] == "10%" and "memory.available" in settings["evictionHard"]
+    assert kubelet.flags(machine, config_file=Path("f"), kubeconfig=Path("k"))[-1] == "--v=9"
+
+
+def test_a_node_sees_the_memory_and_pages_of_its_type(tmp_path: Path) -> None:
+    machine = node_world.machine()
+    binds = {bind.target: bind.source for bind in hardware.write(machine, "0-1", tmp_path / "hardware")}
+    numa, pages = binds[Path("/sys/devices/system/node")], binds[Path("/sys/kernel/mm/hugepages")]
+    assert f"MemTotal:       {machine.memory_kib} kB" in (numa / "node0" / "meminfo").read_text()
+    assert (numa / "node0" / "cpulist").read_text() == "0-1\n", "the machine's own CPUs: the kernel takes no others"
+    assert str((numa / "node0" / "cpu1").readlink()) == "/sys/devices/system/cpu/cpu1"
+    for folder in (pages, numa / "node0" / "hugepages"):
+        assert (folder / "hugepages-2048kB" / "nr_hugepages").read_text() == "5128\n"
+
+
+def test_every_image_is_asked_of_the_one_registry(tmp_path: Path) -> None:
+    containerd.write_registries(tmp_path, "http://169.254.100.1:5000")
+    text = (tmp_path / "_default" / "hosts.toml").read_text()
+    assert set(re.findall(r"http://[^\"]+", text)) == {"http://169.254.100.1:5000"}, "no other registry is ever asked"
+
+
+def test_a_kubelet_finds_the_kernel_settings_it_would_make(tmp_path: Path) -> None:
+    binds = filesystem.write_kernel_settings(tmp_path / "kernel")
+    found = {str(bind.target): bind.source.read_text().strip() for bind in binds}
+    assert found["/proc/sys/vm/overcommit_memory"] == "1"
+
+
+def test_nothing_secret_of_the_machine_is_in_a_node(tmp_path: Path) -> None:
+    filesystem.write_own(tmp_path, "ip-10-0-1-7", ["10.0.1.7"], "172.20.0.10")
+    names = {path.name for path in (tmp_path / "etc").rglob("*")}
+    assert not names & {"shadow", "gshadow", "sudoers", "private", "ssh", "krb5.keytab"}
+    assert (tmp_path / "etc" / "resolv.conf").read_text() == "nameserver 172.20.0.10\n"
+
+
+def make_trees(folder: Path, *names: str) -> Cgroups:
+    """Version 1, made of plain folders."""
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "cgroup.procs").touch()
+    return Cgroups(folder)
+
+
+def test_a_cgroup_is_made_in_every_tree_of_version_1(tmp_path: Path) -> None:
+    cgroups = make_trees(tmp_path, "cpuset", "memory")
+    (tmp_path / "cpu").symlink_to("cpuset")
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        (tmp_path / "cpuset" / file).write_text("0")
+    cgroups.create("node")
+    assert cgroups.folders("node") == [tmp_path / "cpuset" / "node", tmp_path / "memory" / "node"]
+    assert (tmp_path / "cpuset" / "node" / "cpuset.cpus").read_text() == "0", "no process may join before it is set"
+
+
+def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpu memory")
+    cgroups = Cgroups(tmp_path)
+    cgroups.create("node")
+    (tmp_path / "node" / "kubepods" / "pod1").mkdir(parents=True)
+    cgroups.remove("node")
+    assert not (tmp_path / "node").exists()
+    cgroups.remove("node")

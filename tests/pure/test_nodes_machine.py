@@ -1,0 +1,83 @@
+"""What an instance's description and user data say of its node."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from localcloud.kubernetes.nodes import boot_text, machine
+from localcloud.kubernetes.nodes.boot_text import BootText
+from tests.pure import node_world
+
+
+def mime(*parts: tuple[str, Any]) -> str:
+    bodies = [f"--B\nContent-Type: {kind}\n\n{text if isinstance(text, str) else yaml.safe_dump(text)}\n" for kind, text in parts]
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n'
+    return base64.b64encode((head + "".join(bodies) + "--B--\n").encode()).decode()
+
+
+def config(**spec: Any) -> tuple[str, Any]:
+    return boot_text.NODE_CONFIG, {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+
+
+def test_labels_and_taints_are_those_of_the_boot_text() -> None:
+    found = boot_text.read(node_world.boot_text())
+    assert found.joins == "demo"
+    assert found.labels == node_world.LABELS
+    assert found.taints == ("nvidia.com/gpu=true:NoSchedule",)
+
+
+def test_later_parts_win_and_configurations_are_merged() -> None:
+    first = config(kubelet={"flags": ["--node-labels=a=1", "--v=4"], "config": {"maxPods": 10, "evictionHard": {"x": "1"}}})
+    second = config(cluster={"name": "demo"}, kubelet={"flags": ["--node-labels=b=2"], "config": {"evictionHard": {"y": "2"}}})
+    found = boot_text.read(mime(first, second))
+    assert found.labels == {"b": "2"}, "the kubelet takes the last flag of a name"
+    assert found.other_flags == ("--v=4",)
+    assert found.kubelet_config == {"maxPods": 10, "evictionHard": {"x": "1", "y": "2"}}
+    assert found.joins == "demo"
+
+
+def test_huge_pages_are_those_that_a_script_reserves() -> None:
+    assert boot_text.read(node_world.boot_text(huge_pages=5128)).huge_pages == 5128
+    assert boot_text.read(node_world.boot_text()).huge_pages == 0
+
+
+@pytest.mark.parametrize("text", [None, "", base64.b64encode(b"#!/bin/sh\ntrue\n").decode()])
+def test_without_a_node_config_it_joins_nothing(text: str | None) -> None:
+    assert boot_text.read(text) == BootText()
+
+
+def test_a_node_config_needs_no_mime_around_it() -> None:
+    text = yaml.safe_dump(config(cluster={"name": "demo"})[1])
+    assert boot_text.read(base64.b64encode(text.encode()).decode()).joins == "demo"
+
+
+def test_a_machine_has_what_its_type_and_interfaces_give() -> None:
+    found = node_world.machine()
+    assert found.provider_id == "aws:///us-west-2a/i-0a"
+    assert found.devices == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 4}
+    assert found.huge_page_kib == 5128 * 2048
+    assert 0.95 * 1152 < found.memory_kib / 1024**2 < 1152
+    assert (found.kind, node_world.machine(kind="m5.large").kind) == ("gpu", "cpu")
+
+
+def test_gpus_without_an_nvidia_plugin_are_not_offered() -> None:
+    machine = node_world.machine()
+    other = replace(machine, type=replace(machine.type, gpu_manufacturer="AMD"))
+    assert "nvidia.com/gpu" not in other.devices
+
+
+def test_an_instance_of_no_node_group_is_no_machine() -> None:
+    described = node_world.described(Tags=[{"Key": "Name", "Value": "x"}])
+    assert machine.of(described, None, INSTANCE_TYPES["p4d.24xlarge"], "usw2-az1", "us-west-2") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods"), [("m5.large", 29), ("t3.small", 11), ("m6i.2xlarge", 58), ("p5.48xlarge", 100), ("p4d.24xlarge", 250)]
+)
+def test_the_most_pods_are_as_eks_computes_them(kind: str, pods: int) -> None:
+    """https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/eni-max-pods.txt, at most 110 or 250."""
+    assert machine.maximum_pods(INSTANCE_TYPES[kind]) == pods
