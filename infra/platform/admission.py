@@ -74,12 +74,25 @@ def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]
     """What all nodes of a pool offer when it is as large as it can be."""
     most = pool.max_size
     return {
-        "cpu": f"{int(pool.cpu_millis * most * cpu_request_factor)}m",
-        "memory": f"{pool.memory_mib * most}Mi",
+        "cpu": cpu(int(pool.cpu_millis * most * cpu_request_factor)),
+        "memory": memory(pool.memory_mib * most),
         GPU_RESOURCE: str(pool.gpus * most),
         EFA_RESOURCE: str(pool.efa * most),
-        HUGEPAGES_RESOURCE: f"{pool.hugepages_mib * most}Mi",
+        HUGEPAGES_RESOURCE: memory(pool.hugepages_mib * most),
     }
+
+
+def cpu(millis: int) -> str:
+    """As Kueue writes it back: another way to write the same would look like a change."""
+    return f"{millis}m" if millis % 1000 else str(millis // 1000)
+
+
+def memory(mib: int) -> str:
+    """As Kueue writes it back."""
+    power = 0
+    while mib and mib % 1024 == 0:
+        mib, power = mib // 1024, power + 1
+    return f"{mib}{('Mi', 'Gi', 'Ti', 'Pi')[power]}" if mib else "0"
 
 
 def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:

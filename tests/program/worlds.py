@@ -4,10 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
-
-from pulumi.runtime.mocks import MockResourceArgs
 
 from infra import stack_file
 from infra.facts import Facts
@@ -22,21 +19,12 @@ ROOT = Path(__file__).parent.parent.parent
 STACKS = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "tests" / "configs").glob("Pulumi.*.yaml")])
 
 
-class Mocks(MotoMocks):
-    """Objects of Kubernetes come out as they went in."""
-
-    def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        if args.typ.startswith("kubernetes:"):
-            return f"{args.name}-id", dict(args.inputs)
-        return super().new_resource(args)
-
-
 @contextmanager
 def account_for(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
     """The local AWS in this process with what the stack needs, the stack as the program will see it, and mocks that make its
     resources there."""
     raw = stack_file.read(path)
-    with Mocks(raw.region) as mocks, patch.dict(os.environ, {MIRROR_VARIABLE: str(mirror.ensure(print))}):
+    with MotoMocks(raw.region) as mocks, patch.dict(os.environ, {MIRROR_VARIABLE: str(mirror.ensure(print))}):
         prerequisites.make(raw.region, raw.values)
         settings, facts = settings_and_facts(raw)
         yield settings, facts, mocks
