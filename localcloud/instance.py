@@ -6,6 +6,7 @@
          bin/           pulumi (where none is on PATH) and pulumi-language-python
          backend/       Pulumi's states
          home/          Pulumi's own files
+         file-systems/  the files of EFS file systems
          project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
          kubernetes/    what EKS clusters need that are alive; there is none where they are only records
 """
@@ -41,7 +42,7 @@ KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
 LOCK = "lock"
-CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home")
+CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems")
 RESET_SECONDS = 60.0
 
 
@@ -188,8 +189,9 @@ class LocalCloud:
         """Each is recorded before it serves: whoever comes after a crash finds what to end."""
         clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
         logs = self.folder / "logs"
+        files = ("--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self._kubernetes)) if self._kubernetes.exists() else ()
-        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), *alive)
+        aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), *files, *alive)
         save([aws], self._record)
         aws = await_ready(aws)
         started = [aws]

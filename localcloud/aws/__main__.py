@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--ready-file", type=Path, help="JSON with pid, port and endpoint, written when requests are served")
     parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
+    parser.add_argument("--file-systems", type=Path, help="let EFS file systems have files, in this folder")
     parser.add_argument("--kubernetes", type=Path, help="let EKS clusters come alive, with what they need in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")
     arguments = parser.parse_args()
@@ -34,8 +35,11 @@ def main() -> int:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     extend.install()
     from localcloud.aws import durations
+    from localcloud.aws.efs import contents
     from localcloud.aws.server import Server
 
+    if arguments.file_systems:
+        contents.keep_in(arguments.file_systems)
     durations.set_factor(arguments.delay_factor)
     server = Server(arguments.port)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,4 +3,4 @@
 
 def install() -> None:
     """Register this service's operations."""
-    from localcloud.aws.efs import access_points, file_systems, mount_targets, policies  # noqa: F401
+    from localcloud.aws.efs import access_points, file_systems, mount_targets, mounting, policies  # noqa: F401

@@ -4,6 +4,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
+from localcloud.aws.efs import contents
 from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
 from localcloud.aws.patching import operation
 
@@ -80,6 +81,7 @@ def _delete_file_system(call: Call) -> None:
             forget_tags(call, point.access_point_id)
         backend.delete_file_system(found.file_system_id)
         forget_tags(call, found.file_system_id)
+        contents.remove(found.file_system_id)
 
     durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove)
 

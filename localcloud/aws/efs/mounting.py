@@ -1,0 +1,144 @@
+"""What a client sees when it mounts a file system: its files, or what NFS and the mount helper say when it may not.
+
+https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-efs-mounting.html
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws import policy_documents
+from localcloud.aws.account import ACCOUNT
+from localcloud.aws.call import backend_of
+from localcloud.aws.control import action
+from localcloud.aws.efs import contents
+
+NFS_PORT = 2049
+_DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
+
+
+class MountRefused(Exception):
+    """The text says why."""
+
+
+@dataclass(frozen=True)
+class Mounted:
+    folder: Path
+    read_only: bool
+
+
+@action("POST", "efs/mounts")
+def _mount(body: Any) -> Any:
+    try:
+        mounted = mount(**body)
+    except MountRefused as refused:
+        return {"error": str(refused)}
+    return {"folder": str(mounted.folder), "readOnly": mounted.read_only}
+
+
+def mount(
+    region: str, instance: str, fileSystem: str, accessPoint: str | None = None, path: str = "/", encrypted: bool = True
+) -> Mounted:
+    """Let an instance mount a file system, through an access point or at a path of it. Raises MountRefused."""
+    efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
+    client = next((one for one in _instances(ec2) if one.id == instance), None)
+    if client is None:
+        raise MountRefused(f"there is no instance {instance}")
+    found = efs.file_systems_by_id.get(fileSystem)
+    if found is None:
+        raise MountRefused(f"file system {fileSystem} does not exist")
+    if found.life_cycle_state not in ("available", "updating"):
+        raise MountRefused(f"file system {fileSystem} is {found.life_cycle_state}")
+    _check_mount_target(efs, ec2, found, client)
+    point = _access_point(efs, found, accessPoint) if accessPoint else None
+    read_only = _check_policy(found, point, encrypted)
+    return Mounted(_folder(found, point, path), read_only)
+
+
+def _instances(ec2: Any) -> Any:
+    return (instance for reservation in ec2.reservations.values() for instance in reservation.instances)
+
+
+def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
+    """The name fs-....efs.<region>.amazonaws.com leads to the mount target in the client's zone."""
+    name, zone = file_system.file_system_id, client.placement.zone
+    targets = [one for one in efs.mount_targets_by_id.values() if one.file_system_id == name]
+    here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
+    ready = [one for one in here if one.life_cycle_state == "available"]
+    if not ready:
+        state = f"the one there is {here[0].life_cycle_state}" if here else f"it has them in {_zones(targets)}"
+        raise MountRefused(
+            f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: file system {name} has no mount target "
+            f"in {zone} of the node's VPC; {state}"
+        )
+    if not _lets_in(ec2, ready[0], client):
+        raise MountRefused(
+            f"mount.nfs4: Connection timed out: no security group of mount target {ready[0].mount_target_id} "
+            f"({', '.join(ready[0].security_groups)}) lets the node in at TCP port {NFS_PORT}"
+        )
+
+
+def _zones(targets: list[Any]) -> str:
+    return ", ".join(sorted({one.availability_zone_name for one in targets})) or "no zone"
+
+
+def _lets_in(ec2: Any, target: Any, client: Any) -> bool:
+    groups = {group.id for interface in client.nics.values() for group in interface.group_set}
+    for rule in (rule for name in target.security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
+        covers_port = rule.ip_protocol == "-1" or (
+            rule.ip_protocol in ("tcp", "6") and int(rule.from_port) <= NFS_PORT <= int(rule.to_port)
+        )
+        from_address = (rule.ip_range or {}).get("CidrIp")
+        if covers_port and (
+            (rule.source_group or {}).get("GroupId") in groups
+            or (from_address and ipaddress.ip_address(client.private_ip) in ipaddress.ip_network(from_address, strict=False))
+        ):
+            return True
+    return False
+
+
+def _access_point(efs: Any, file_system: Any, name: str) -> Any:
+    point = efs.access_points.get(name)
+    if point is None:
+        raise MountRefused(f"{_DENIED}: access point {name} does not exist")
+    if point.file_system_id != file_system.file_system_id:
+        raise MountRefused(
+            f"{_DENIED}: access point {name} is one of file system {point.file_system_id}, not of {file_system.file_system_id}"
+        )
+    if getattr(point, "life_cycle_state", "available") != "available":
+        raise MountRefused(f"{_DENIED}: access point {name} is {point.life_cycle_state}")
+    return point
+
+
+def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
+    """Whether the client may only read: https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html"""
+    if not file_system.file_system_policy:
+        return False
+    document = policy_documents.parse(file_system.file_system_policy)
+    context = {"aws:securetransport": str(encrypted).lower(), "elasticfilesystem:accessedviamounttarget": "true"}
+    if point is not None:
+        context["elasticfilesystem:accesspointarn"] = point.access_point_arn
+
+    def may(what: str) -> bool:
+        request = policy_documents.Request(("*", "*"), f"elasticfilesystem:Client{what}", file_system.file_system_arn, context)
+        return policy_documents.decide(document, request) == "Allow"
+
+    if not may("Mount"):
+        how = "with" if encrypted else "without"
+        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} refuses a client {how} TLS")
+    return not may("Write")
+
+
+def _folder(file_system: Any, point: Any | None, path: str) -> Path:
+    name = file_system.file_system_id
+    if point is not None:
+        found, path = contents.root_of(point), point.root_directory.get("Path", "/")
+    else:
+        found = contents.directory_of(name, path)
+    if found is None:
+        raise MountRefused(
+            f"mount.nfs4: mounting 127.0.0.1:/ failed, reason given by server: No such file or directory: "
+            f"{path} is not in file system {name}"
+        )
+    return found

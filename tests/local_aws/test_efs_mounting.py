@@ -1,0 +1,204 @@
+"""What a client sees when it mounts a file system; where its files are, and that they go with it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import policies
+from localcloud.aws import gateway
+from localcloud.aws.efs import contents
+from localcloud.aws.efs.mounting import Mounted, MountRefused, mount
+from tests.local_aws.clients import REGION, Client
+
+
+@dataclass
+class World:
+    """A file system with a mount target in one of two zones, open to one security group, and an instance with that group."""
+
+    client: Client
+
+    def __post_init__(self) -> None:
+        ec2, self.efs = self.client("ec2"), self.client("efs")
+        self.ec2 = ec2
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        self.subnets = [
+            ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=f"{REGION}{zone}")["Subnet"][
+                "SubnetId"
+            ]
+            for number, zone in enumerate("ab")
+        ]
+        self.nodes, self.target_group = (
+            ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"] for name in ("nodes", "target")
+        )
+        self.open()
+        self.instance = self.launch()
+        self.file_system = self.create("first")
+        self.target = self.efs.create_mount_target(
+            FileSystemId=self.file_system, SubnetId=self.subnets[0], SecurityGroups=[self.target_group]
+        )["MountTargetId"]
+
+    def permission(self, **source: Any) -> dict[str, Any]:
+        source = source or {"UserIdGroupPairs": [{"GroupId": self.nodes}]}
+        return {
+            "GroupId": self.target_group,
+            "IpPermissions": [{"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, **source}],
+        }
+
+    def open(self, **source: Any) -> None:
+        self.ec2.authorize_security_group_ingress(**self.permission(**source))
+
+    def close(self) -> None:
+        self.ec2.revoke_security_group_ingress(**self.permission())
+
+    def launch(self, subnet: int = 0, group: str | None = None) -> str:
+        image = self.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        made = self.ec2.run_instances(
+            ImageId=image,
+            MinCount=1,
+            MaxCount=1,
+            InstanceType="m5.large",
+            SubnetId=self.subnets[subnet],
+            SecurityGroupIds=[group or self.nodes],
+        )
+        return str(made["Instances"][0]["InstanceId"])
+
+    def create(self, token: str) -> str:
+        return str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
+
+    def access_point(self, path: str = "/shared", file_system: str | None = None, creation: bool = True) -> str:
+        info = {"CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1001, "Permissions": "0770"}} if creation else {}
+        made = self.efs.create_access_point(
+            ClientToken=f"{path}{file_system}",
+            FileSystemId=file_system or self.file_system,
+            PosixUser={"Uid": 1000, "Gid": 1001},
+            RootDirectory={"Path": path, **info},
+        )
+        self.efs.describe_access_points()
+        return str(made["AccessPointId"])
+
+    def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
+        asked = {"fileSystem": self.file_system, "accessPoint": point} | settings
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # what is due becomes available
+        with gateway.LOCK:
+            return mount(region=REGION, instance=instance or self.instance, **asked)
+
+
+@pytest.fixture
+def world(aws: Client, tmp_path: Path) -> Iterator[World]:
+    contents.keep_in(tmp_path / "file-systems")
+    yield World(aws)
+    contents._root = None
+
+
+def test_an_access_points_root_is_made_at_the_first_mount_with_its_owner_and_permissions(world: World) -> None:
+    mounted = world.mount(world.access_point("/a/b"))
+    assert not mounted.read_only
+    for folder in (mounted.folder, mounted.folder.parent):
+        status = folder.stat()
+        assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o770)
+    assert mounted.folder == contents.folder_of(world.file_system) / "a" / "b"
+
+
+def test_two_clients_see_the_same_files(world: World) -> None:
+    point = world.access_point()
+    (world.mount(point).folder / "file").write_text("one")
+    assert (world.mount(point, instance=world.launch()).folder / "file").read_text() == "one"
+    assert (world.mount().folder / "shared" / "file").read_text() == "one"
+
+
+def test_files_go_with_their_file_system(world: World) -> None:
+    folder = world.mount(world.access_point()).folder
+    world.efs.delete_mount_target(MountTargetId=world.target)
+    world.efs.describe_mount_targets(FileSystemId=world.file_system)
+    world.efs.delete_file_system(FileSystemId=world.file_system)
+    world.efs.describe_file_systems()
+    assert not folder.exists() and list((contents.root() or Path()).iterdir()) == []
+
+
+def test_files_of_an_earlier_local_cloud_go(world: World) -> None:
+    world.mount()
+    root = contents.root()
+    assert root and list(root.iterdir())
+    contents.keep_in(root)
+    assert list(root.iterdir()) == []
+
+
+def refused(world: World, *arguments: Any, **settings: Any) -> str:
+    with pytest.raises(MountRefused) as caught:
+        world.mount(*arguments, **settings)
+    return str(caught.value)
+
+
+def test_a_file_system_that_does_not_exist_is_refused(world: World) -> None:
+    assert refused(world, fileSystem="fs-00000000") == "file system fs-00000000 does not exist"
+
+
+def test_an_access_point_that_does_not_exist_is_refused(world: World) -> None:
+    assert refused(world, "fsap-00000000") == (
+        "mount.nfs4: access denied by server while mounting 127.0.0.1:/: access point fsap-00000000 does not exist"
+    )
+
+
+def test_another_file_systems_access_point_is_refused(world: World) -> None:
+    other = world.create("other")
+    world.efs.describe_file_systems()
+    point = world.access_point(file_system=other)
+    assert refused(world, point).endswith(f"access point {point} is one of file system {other}, not of {world.file_system}")
+
+
+def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(world: World) -> None:
+    assert refused(world, instance=world.launch(subnet=1)) == (
+        f"Failed to resolve {world.file_system}.efs.{REGION}.amazonaws.com: file system {world.file_system} "
+        f"has no mount target in {REGION}b of the node's VPC; it has them in {REGION}a"
+    )
+
+
+def test_a_mount_target_that_lets_nobody_in_is_a_time_out(world: World) -> None:
+    world.close()
+    assert refused(world) == (
+        f"mount.nfs4: Connection timed out: no security group of mount target {world.target} ({world.target_group}) "
+        "lets the node in at TCP port 2049"
+    )
+    world.open(IpRanges=[{"CidrIp": "10.0.0.0/24"}])
+    world.mount()
+
+
+def test_a_node_with_another_security_group_is_not_let_in(world: World) -> None:
+    assert "Connection timed out" in refused(world, instance=world.launch(group=world.target_group))
+
+
+def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> None:
+    arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
+    world.efs.put_file_system_policy(
+        FileSystemId=world.file_system,
+        Policy=policies.to_json(policies.encrypted_file_system(arn)),
+        BypassPolicyLockoutSafetyCheck=True,
+    )
+    assert not world.mount().read_only
+    assert refused(world, encrypted=False).endswith(f"the policy of file system {world.file_system} refuses a client without TLS")
+
+
+def test_a_policy_that_does_not_let_write_gives_a_read_only_mount(world: World) -> None:
+    arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
+    statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount", "Resource": arn}
+    world.efs.put_file_system_policy(
+        FileSystemId=world.file_system,
+        Policy=policies.to_json({"Version": "2012-10-17", "Statement": [statement]}),
+        BypassPolicyLockoutSafetyCheck=True,
+    )
+    assert world.mount().read_only
+
+
+@pytest.mark.parametrize("path", ["/missing", "/../../etc", "/link"])
+def test_a_path_that_is_not_in_the_file_system_is_refused(world: World, path: str) -> None:
+    (world.mount().folder / "link").symlink_to("/etc")
+    assert "No such file or directory" in refused(world, path=path)
+
+
+def test_an_access_point_without_creation_info_makes_no_directory(world: World) -> None:
+    assert "No such file or directory" in refused(world, world.access_point("/missing", creation=False))
+    (world.mount().folder / "link").symlink_to("/etc")
+    assert "No such file or directory" in refused(world, world.access_point("/link"))
