@@ -1,0 +1,196 @@
+"""EKS Pod Identity: a pod's token becomes a session of the associated role; agent and webhook as their clients meet them."""
+
+import base64
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from localcloud.aws import gateway
+from localcloud.aws.account import ACCOUNT
+from localcloud.kubernetes.pki import Authority
+from localcloud.kubernetes.pod_identity import servers
+from localcloud.kubernetes.pod_identity.credentials import Pod, Refused, assume
+from tests.local_aws.clients import REGION, Client
+from tests.local_aws.eks_world import World, trust
+
+POD = Pod("jobs", "trainer", "train-0", "8d3e")
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    world = World(aws)
+    world.cluster()
+    return world
+
+
+def associate(world: World, role: str | None = None, **settings: Any) -> str:
+    made = world.eks.create_pod_identity_association(
+        clusterName="demo", namespace="jobs", serviceAccount="trainer", roleArn=role or world.pod_role, **settings
+    )
+    return str(made["association"]["associationId"])
+
+
+def credentials(pod: Pod = POD) -> dict[str, str]:
+    with gateway.LOCK:
+        return assume(ACCOUNT, REGION, "demo", pod)
+
+
+def client(world: World, service: str, keys: dict[str, str]) -> Any:
+    return world.client(
+        service,
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["Token"],
+    )
+
+
+def test_a_pod_is_its_service_accounts_role(world: World) -> None:
+    associate(world)
+    keys = credentials()
+    who = client(world, "sts", keys).get_caller_identity()["Arn"]
+    assert who.startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/pod/eks-demo-train-0-")
+    assert keys["AccountId"] == ACCOUNT
+    until = datetime.strptime(keys["Expiration"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    assert timedelta(hours=5) < until - datetime.now(UTC) <= timedelta(hours=6)
+
+
+@pytest.mark.parametrize("pod", [Pod("jobs", "other", "x", "1"), Pod("other", "trainer", "x", "1")])
+def test_another_service_accounts_pods_get_nothing(world: World, pod: Pod) -> None:
+    associate(world)
+    with pytest.raises(Refused, match="ResourceNotFoundException") as caught:
+        credentials(pod)
+    assert caught.value.status == 404
+
+
+def test_removing_the_association_ends_it(world: World) -> None:
+    name = associate(world)
+    credentials()
+    world.eks.delete_pod_identity_association(clusterName="demo", associationId=name)
+    with pytest.raises(Refused, match="ResourceNotFoundException"):
+        credentials()
+
+
+def conditional_role(world: World, namespace: str) -> str:
+    policy = json.loads(trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
+    policy["Statement"][0]["Condition"] = {"StringEquals": {"aws:RequestTag/kubernetes-namespace": namespace}}
+    return world.role(f"only-{namespace}", json.dumps(policy))
+
+
+def test_a_trust_policy_may_ask_for_the_pods_namespace(world: World) -> None:
+    name = associate(world, conditional_role(world, "jobs"))
+    credentials()
+    theirs = conditional_role(world, "theirs")
+    world.eks.update_pod_identity_association(clusterName="demo", associationId=name, roleArn=theirs)
+    with pytest.raises(Refused, match="AccessDeniedException"):
+        credentials()
+
+
+def test_without_session_tags_a_condition_on_them_is_not_met(world: World) -> None:
+    associate(world, conditional_role(world, "jobs"), disableSessionTags=True)
+    with pytest.raises(Refused, match="AccessDeniedException"):
+        credentials()
+
+
+def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
+    """As the key bucket's: a pod writes below its own namespace and name only."""
+    s3 = world.client("s3")
+    s3.create_bucket(Bucket="keys", CreateBucketConfiguration={"LocationConstraint": REGION})
+    own = "arn:aws:s3:::keys/${aws:PrincipalTag/kubernetes-namespace}/${aws:PrincipalTag/kubernetes-pod-name}/*"
+    statement = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": own}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    world.client("iam").put_role_policy(RoleName="pod", PolicyName="own", PolicyDocument=policy)
+    associate(world)
+    pods = client(world, "s3", credentials())
+    pods.put_object(Bucket="keys", Key="jobs/train-0/id.pub", Body=b"key")
+    with pytest.raises(pods.exceptions.ClientError, match="AccessDenied"):
+        pods.put_object(Bucket="keys", Key="jobs/train-1/id.pub", Body=b"key")
+
+
+def test_a_target_role_is_taken_by_the_first_and_only_by_it(world: World) -> None:
+    first = {"AWS": world.pod_role}
+    policy = {"Effect": "Allow", "Principal": first, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    target = world.role("target", json.dumps({"Version": "2012-10-17", "Statement": [policy]}))
+    name = associate(world, targetRoleArn=target)
+    assert ":assumed-role/target/" in client(world, "sts", credentials()).get_caller_identity()["Arn"]
+    world.eks.update_pod_identity_association(clusterName="demo", associationId=name, targetRoleArn=world.admin_role)
+    with pytest.raises(Refused, match="AccessDeniedException"):
+        credentials()
+
+
+# --- as SDKs and API servers meet them
+
+
+@contextmanager
+def agent(answer: dict[str, str] | Refused) -> Iterator[str]:
+    def assume(token: str) -> dict[str, str]:
+        if isinstance(answer, Refused):
+            raise answer
+        return answer | {"Token": token}
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = servers.serve_agent(listener, assume)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stop()
+
+
+def test_an_sdk_finds_its_credentials_by_the_pods_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from botocore.credentials import ContainerProvider
+
+    token = tmp_path / "token"
+    token.write_text("pod-token")
+    until = (datetime.now(UTC) + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    answer = {"AccessKeyId": "ASIA1", "SecretAccessKey": "s", "AccountId": ACCOUNT, "Expiration": until}
+    with agent(answer) as url:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{url}/v1/credentials")
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(token))
+        found = ContainerProvider().load().get_frozen_credentials()
+    assert (found.access_key, found.secret_key, found.token) == ("ASIA1", "s", "pod-token")
+
+
+def test_a_refusal_says_why() -> None:
+    with agent(Refused(404, "ResourceNotFoundException", "no association")) as url, pytest.raises(HTTPError) as caught:
+        urlopen(f"{url}/v1/credentials", timeout=10)
+    with closing(caught.value) as error:
+        assert (error.code, error.read()) == (404, b"(ResourceNotFoundException): no association\n")
+
+
+def test_a_stopped_agent_does_not_listen() -> None:
+    with agent({}) as url:
+        pass
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"{url}/v1/credentials", timeout=10)
+
+
+def test_the_webhook_answers_over_the_clusters_own_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate = authority.issue("webhook", addresses=("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    stop = servers.serve_webhook(
+        listener, context, lambda pod: [{"op": "add", "path": "/x", "value": pod["metadata"]["namespace"]}]
+    )
+    silent = socket.create_connection(("127.0.0.1", port))
+    try:
+        body = {"apiVersion": "admission.k8s.io/v1", "request": {"uid": "u", "namespace": "jobs", "object": {"spec": {}}}}
+        request = Request(f"https://127.0.0.1:{port}/mutate", json.dumps(body).encode())
+        client_context = ssl.create_default_context(cafile=authority.certificate.file)
+        with urlopen(request, timeout=10, context=client_context) as answer:
+            response = json.load(answer)["response"]
+    finally:
+        silent.close()
+        stop()
+    assert (response["uid"], response["allowed"], response["patchType"]) == ("u", True, "JSONPatch")
+    assert json.loads(base64.b64decode(response["patch"])) == [{"op": "add", "path": "/x", "value": "jobs"}]
