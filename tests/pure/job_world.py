@@ -1,0 +1,92 @@
+"""One small cluster for jobs: a pool of EFA nodes, one of plain GPU nodes, the CPU pool."""
+
+from typing import Any
+
+from infra.jobs.cluster import (
+    ClusterDescription,
+    NamespaceDescription,
+    PoolDescription,
+    TaintDescription,
+    VolumeDescription,
+)
+from infra.jobs.keys import KeyPair
+from infra.jobs.model import Job
+from infra.jobs.reading import judged
+from infra.jobs.render import Piece, render
+from infra.naming import GPU_TAINT, POOL_LABEL
+
+KEYS = KeyPair("the private key\n", "ssh-ed25519 the public key\n")
+TAINT = TaintDescription(key=GPU_TAINT.key, value=GPU_TAINT.value, effect=GPU_TAINT.effect)
+
+SYSTEM = PoolDescription(name="system", slots=2, memory_mib=6000, cpu_millis=1500, labels={POOL_LABEL: "system"}, max_size=3)
+TRAIN = PoolDescription(
+    name="train",
+    instance_type="p4d.24xlarge",
+    gpus=8,
+    slots=8,
+    efa=4,
+    hugepages_mib=10256,
+    memory_mib=1_000_000,
+    cpu_millis=95_000,
+    labels={POOL_LABEL: "train", "nvidia.com/gpu.present": "true"},
+    taints=(TAINT,),
+    max_size=4,
+    transport="efa",
+)
+SMALL = PoolDescription(
+    name="small",
+    instance_type="g5.12xlarge",
+    gpus=4,
+    slots=4,
+    memory_mib=180_000,
+    cpu_millis=47_000,
+    labels={POOL_LABEL: "small"},
+    taints=(TAINT,),
+    max_size=2,
+)
+SHARED = VolumeDescription(name="shared", claim="shared", mount_path="/shared")
+JOBS = NamespaceDescription(
+    name="mpi-jobs", service_account="mpi-job", queue="jobs", volumes=(SHARED,), priority_classes=("low", "high")
+)
+
+
+TEAM = NamespaceDescription(name="team-a", service_account="mpi-job", volumes=(SHARED,))
+
+
+def cluster(**more: Any) -> ClusterDescription:
+    return ClusterDescription(**{"cluster": "gpumpi-test", "pools": (SYSTEM, TRAIN, SMALL), "namespaces": (JOBS, TEAM), **more})
+
+
+def values(**more: Any) -> dict[str, Any]:
+    """A job file that is fine."""
+    least = {"name": "mnist", "pool": "small", "workers": 2, "image": "gpumpi/openmpi:5", "command": ["python3", "train.py"]}
+    return {**least, **more}
+
+
+def job(described: ClusterDescription | None = None, **more: Any) -> Job:
+    return judged(values(**more), described or cluster())
+
+
+def pieces(described: ClusterDescription | None = None, **more: Any) -> list[Piece]:
+    described = described or cluster()
+    return render(job(described, **more), described, lambda: KEYS)
+
+
+def manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
+    """The first object of a kind that the job is made of."""
+    return next(piece.manifest for piece in pieces(described, **more) if piece.manifest["kind"] == kind)
+
+
+def pods(described: ClusterDescription | None = None, **more: Any) -> dict[str, dict[str, Any]]:
+    """The pod specifications of a job, by role."""
+    found: dict[str, dict[str, Any]] = {}
+    for piece in pieces(described, **more):
+        spec = piece.manifest.get("spec", {})
+        templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
+        for template in filter(None, templates):
+            found[template["metadata"]["labels"]["gpumpi.io/role"]] = template["spec"]
+    return found
+
+
+def environment(pod: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in pod["containers"][0]["env"] if "value" in one}

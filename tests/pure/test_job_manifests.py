@@ -1,0 +1,235 @@
+"""Jobs as objects: compared whole with `tests/golden/jobs`, the rules behind them one by one.
+
+`python -m tests.pure.test_job_manifests` writes the golden files anew; read the difference before it is committed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.jobs.in_pods import text
+from infra.jobs.mpi_environment import is_reserved
+from infra.jobs.render import of_a_stack, render
+from tests.pure.job_world import KEYS, SMALL, cluster, environment, job, manifest, pieces, pods
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
+SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keeper.py")
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "mpijob-least": {},
+    "mpijob-efa": {"pool": "train"},
+    "mpijob-most": {
+        "gpusPerWorker": 2,
+        "slots": 3,
+        "workers": 2,
+        "ranks": 2,
+        "perNode": 2,
+        "hosts": [1],
+        "env": {"EPOCHS": "3", "NCCL_DEBUG": "INFO"},
+        "secretEnv": {"DATASET_KEY": {"name": "dataset", "key": "access"}},
+        "volumes": [{"name": "shared", "readOnly": True}, {"name": "scratch.claim", "mountPath": "/scratch"}],
+        "prepare": ["pip", "install", "-r", "/shared/requirements.txt"],
+        "resources": {"cpu": "4", "memory": "16Gi", "sharedMemoryMib": 1024},
+        "onePerNode": True,
+        "namespace": "team-a",
+        "deadlineSeconds": 3600,
+        "backoffLimit": 0,
+        "ttlSeconds": 60,
+        "cleanPodPolicy": "All",
+        "writableRoot": True,
+    },
+    "mpijob-intel": {"mpiImplementation": "Intel", "image": "gpumpi/intel-mpi", "hosts": [0]},
+    "mpijob-mpich": {"mpiImplementation": "MPICH", "image": "gpumpi/mpich", "hosts": [0], "perNode": 2},
+    "mpijob-own-mpirun": {"command": ["mpirun", "-n", "2", "/home/mpiuser/pi"]},
+    "openmpi": {"launcher": "openmpi", "deadlineSeconds": 600},
+    "openmpi-efa-prepare": {"launcher": "openmpi", "pool": "train", "prepare": ["make", "-C", "/shared"]},
+    "torchrun": {"launcher": "torchrun", "command": ["train.py", "--epochs", "3"]},
+    "torchrun-efa-prepare": {"launcher": "torchrun", "pool": "train", "prepare": ["sh", "-c", "true"]},
+    "cpu-only": {"pool": "system", "workers": 3, "slots": 1},
+}
+
+
+def golden_text(name: str) -> str:
+    """The objects of a variant; the scripts by their names, since each is a file of its own."""
+    manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
+    whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
+    return whole
+
+
+def _without_scripts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_scripts(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_scripts(inner) for inner in value]
+    return next((f"<{script}>" for script in SCRIPTS if value == text(script)), value)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_job_s_objects_are_the_golden_ones(name: str) -> None:
+    assert golden_text(name) == (GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def test_every_golden_file_belongs_to_a_variant() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(VARIANTS)
+
+
+# --- rules -------------------------------------------------------------------------------------------------------------
+
+EVERY_KIND = ({}, {"launcher": "openmpi"}, {"launcher": "torchrun"})
+
+
+@pytest.mark.parametrize("more", EVERY_KIND, ids=str)
+def test_every_pod_satisfies_pod_security_restricted(more: dict[str, Any]) -> None:
+    for role, pod in pods(prepare=["true"], **more).items():
+        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 1000, role
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, role
+        assert not any(key.startswith("host") for key in pod), role
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False and context["capabilities"] == {"drop": ["ALL"]}, role
+            assert context["readOnlyRootFilesystem"] is True, role
+        allowed = {"emptyDir", "persistentVolumeClaim", "secret", "configMap"}
+        assert all(set(volume) - {"name"} <= allowed for volume in pod["volumes"]), role
+
+
+@pytest.mark.parametrize("more", EVERY_KIND, ids=str)
+def test_every_pod_is_left_alone_by_the_autoscaler(more: dict[str, Any]) -> None:
+    for piece in pieces(**more):
+        for template in _templates(piece.manifest):
+            assert template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
+def _templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = manifest.get("spec", {})
+    found = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()]
+    return found + ([spec["template"]] if "template" in spec else [])
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+def test_open_mpi_4_and_5_are_both_told_where_ranks_may_run(launcher: str) -> None:
+    told = environment(pods(launcher=launcher)["launcher"])
+    for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte"):
+        assert told[f"{prefix}_default_hostfile"] == "/etc/mpi/hostfile"
+        assert told[f"{prefix}_set_default_slots"] == "4"
+
+
+def test_a_pool_with_efa_is_used_by_efa_or_not_at_all() -> None:
+    told = environment(pods(pool="train")["launcher"])
+    assert told["OMPI_MCA_pml"] == "cm" and told["OMPI_MCA_mtl_ofi_provider_include"] == "efa"
+    worker = pods(pool="train")["worker"]["containers"][0]["resources"]["limits"]
+    assert worker["vpc.amazonaws.com/efa"] == "4" and worker["hugepages-2Mi"] == "10256Mi" and worker["nvidia.com/gpu"] == "8"
+
+
+def test_half_of_a_node_s_gpus_take_half_of_the_node() -> None:
+    limits = pods(pool="train", gpusPerWorker=4)["worker"]["containers"][0]["resources"]["limits"]
+    wanted = {
+        "cpu": "47500m",
+        "memory": "500000Mi",
+        "nvidia.com/gpu": "4",
+        "vpc.amazonaws.com/efa": "2",
+        "hugepages-2Mi": "5128Mi",
+    }
+    assert limits == wanted
+
+
+def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() -> None:
+    resources = pods(cluster(cpu_request_factor=0.01))["worker"]["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "470m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
+    assert resources["limits"] == {"cpu": "47000m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
+
+
+def test_every_image_is_pulled_from_the_registry_of_a_closed_network() -> None:
+    for more in EVERY_KIND:
+        for pod in pods(cluster(image_registry="mirror.example.com/all/"), prepare=["true"], **more).values():
+            images = {container["image"] for container in [*pod.get("initContainers", []), *pod["containers"]]}
+            assert images == {"mirror.example.com/all/gpumpi/openmpi:5"}
+
+
+def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
+    found = pods(launcher="openmpi")
+    assert set(found) == {"launcher", "worker", "keeper"}
+    assert "nvidia.com/gpu" not in found["launcher"]["containers"][0]["resources"]["limits"]
+    assert {role for role, pod in found.items() if pod["automountServiceAccountToken"]} == {"keeper"}
+    (rule,) = manifest("Role", launcher="openmpi")["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+
+
+def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
+    owners = {piece.manifest["kind"]: piece.owner for piece in pieces(launcher="openmpi")[1:] if piece.manifest["kind"] != "Job"}
+    assert owners.pop("StatefulSet") == "keeper"
+    assert set(owners.values()) == {"main"}
+    keeper = pieces(launcher="openmpi")[-2].manifest
+    assert keeper["metadata"]["name"] == "mnist-keeper" and keeper["spec"]["ttlSecondsAfterFinished"] == 0
+
+
+def test_workers_that_shall_stay_have_no_keeper() -> None:
+    kinds = [piece.key for piece in pieces(launcher="openmpi", cleanPodPolicy="None")]
+    assert kinds == [
+        "Job/mnist-launcher",
+        "Secret/mnist-ssh",
+        "ConfigMap/mnist-config",
+        "Service/mnist",
+        "StatefulSet/mnist-worker",
+    ]
+
+
+def test_a_job_of_a_stack_is_never_removed_by_itself() -> None:
+    for more in EVERY_KIND:
+        main = render(of_a_stack(job(**more)), cluster(), lambda: KEYS)[0].manifest
+        assert "ttlSecondsAfterFinished" not in {**main["spec"], **main["spec"].get("runPolicy", {})}
+
+
+def test_without_a_queue_nothing_asks_for_admission() -> None:
+    described = cluster(namespaces=(cluster().namespaces[0].model_copy(update={"queue": None}),))
+    for more in EVERY_KIND:
+        assert "kueue" not in str(pieces(described, **more))
+    for more in ({}, {"launcher": "torchrun"}):
+        assert pieces(**more)[0].manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+
+
+def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
+    """In commands `$(NAME)` is a variable of the pod and `$$` one dollar."""
+    for script in SCRIPTS:
+        assert "$$" not in text(script)
+        assert not [name for name in environment(pods()["launcher"]) if f"$({name})" in text(script)]
+
+
+@given(workers=st.integers(1, 8), gpus=st.integers(1, 4), slots=st.integers(1, 16))
+def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int, slots: int) -> None:
+    from infra.jobs.pods import World
+    from infra.jobs.sizing import workers_per_node
+
+    described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 8})))
+    world = World.of(job(described, workers=workers, gpusPerWorker=gpus, slots=slots), described)
+    each = workers_per_node(world.job, world.size, world.pool, 1.0)
+    assert each >= 1
+    assert each * world.size.gpus <= SMALL.gpus
+    assert each * world.size.memory_mib <= SMALL.memory_mib
+    assert each * world.size.cpu_millis <= SMALL.cpu_millis
+
+
+@given(hosts=st.sets(st.integers(0, 3), min_size=1), ranks=st.integers(1, 8))
+def test_a_subset_of_hosts_is_all_that_mpirun_is_told(hosts: set[int], ranks: int) -> None:
+    described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 4})))
+    wanted = {"workers": 4, "hosts": sorted(hosts), "ranks": min(ranks, 4 * len(hosts))}
+    line = pods(described, **wanted)["launcher"]["containers"][0]["command"]
+    told = line[line.index("--host") + 1].split(",")
+    assert told == [f"mnist-worker-{number}.mnist.mpi-jobs.svc:4" for number in sorted(hosts)]
+
+
+def test_no_variable_that_a_launcher_decides_by_can_come_from_the_user() -> None:
+    """What the user may set comes last in a pod, so it must be none of these."""
+    for implementation in ("OpenMPI", "Intel", "MPICH"):
+        told = environment(pods(mpiImplementation=implementation)["launcher"])
+        plumbing = {name for name in told if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}
+        assert plumbing and all(is_reserved(name) for name in plumbing)
+    assert not is_reserved("OMPI_MCA_pml") and not is_reserved("NCCL_DEBUG") and not is_reserved("FI_PROVIDER")
+
+
+if __name__ == "__main__":
+    for each in VARIANTS:
+        (GOLDEN / f"{each}.yaml").write_text(golden_text(each), encoding="utf-8")

@@ -1,0 +1,135 @@
+"""Where a job stands, read from what Kubernetes has of it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cli.job_state import state_of, waits_for
+from cli.jobs import duration
+from cli.submit import result
+
+CREATED = "2026-11-21T10:00:00Z"
+BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def mpi_job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) -> dict[str, Any]:
+    worker = {"replicas": 2, "template": {"spec": {"nodeSelector": {"gpumpi.io/pool": "train"}}}}
+    return {
+        "kind": "MPIJob",
+        "metadata": {"name": "a", "namespace": "mpi-jobs", "creationTimestamp": CREATED},
+        "spec": {"runPolicy": {"suspend": suspend}, "mpiReplicaSpecs": {"Worker": worker}},
+        "status": {
+            "conditions": [{"type": kind, "status": is_so, "message": f"{kind}!"} for kind, is_so in conditions],
+            **status,
+        },
+    }
+
+
+def batch_job(*conditions: tuple[str, str], spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "openmpi", "gpumpi.io/role": "job"}
+    end = "2026-11-21T10:01:00Z"
+    told = [{"type": kind, "status": is_so, "message": f"{kind}!", "lastTransitionTime": end} for kind, is_so in conditions]
+    return {
+        "kind": "Job",
+        "metadata": {"name": "a-launcher", "namespace": "mpi-jobs", "labels": labels, "creationTimestamp": CREATED},
+        "spec": {"template": {"spec": {}}, **(spec or {})},
+        "status": {"conditions": told, **status},
+    }
+
+
+PHASES = [
+    (mpi_job(), "Starting"),
+    (mpi_job(("Created", "True")), "Starting"),
+    (mpi_job(("Created", "True"), ("Suspended", "True"), suspend=True), "Queued"),
+    (mpi_job(("Created", "True"), ("Suspended", "False"), ("Running", "True")), "Running"),
+    (mpi_job(("Running", "False"), ("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"), "Succeeded"),
+    (mpi_job(("Running", "False"), ("Failed", "True"), completionTime="2026-11-21T10:00:30Z"), "Failed"),
+    (batch_job(), "Starting"),
+    (batch_job(active=1, ready=0), "Starting"),
+    (batch_job(active=1, ready=1), "Running"),
+    (batch_job(spec={"suspend": True}), "Queued"),
+    (batch_job(("SuccessCriteriaMet", "True"), active=1), "Starting"),
+    (batch_job(("Complete", "True"), completionTime="2026-11-21T10:00:30Z"), "Succeeded"),
+    (batch_job(("FailureTarget", "True"), ("Failed", "True"), failed=3), "Failed"),
+]
+
+
+@pytest.mark.parametrize(("found", "phase"), PHASES, ids=[str(index) for index in range(len(PHASES))])
+def test_the_phase_is_the_one_that_a_user_means(found: dict[str, Any], phase: str) -> None:
+    assert state_of(found).phase == phase
+
+
+def test_a_job_that_is_being_deleted_is_ending_whatever_it_was() -> None:
+    for found in (mpi_job(("Running", "True")), batch_job(("Complete", "True"))):
+        found["metadata"]["deletionTimestamp"] = CREATED
+        assert state_of(found).phase == "Ending"
+
+
+def test_a_job_is_called_by_its_own_name_not_by_its_launcher_s() -> None:
+    state = state_of(batch_job())
+    assert (state.name, state.object_name, state.launcher) == ("a", "a-launcher", "openmpi")
+
+
+def test_pool_and_workers_are_those_of_the_workers() -> None:
+    state = state_of(mpi_job())
+    assert (state.pool, state.workers) == ("train", 2)
+    spec = {"completionMode": "Indexed", "completions": 3, "template": {"spec": {"nodeSelector": {"gpumpi.io/pool": "p"}}}}
+    state = state_of(batch_job(spec=spec))
+    assert (state.pool, state.workers) == ("p", 3)
+
+
+def test_the_result_says_how_long_and_why() -> None:
+    good = state_of(mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"))
+    assert result(good) == "job a succeeded in 30 s"
+    again = state_of(
+        mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z", replicaStatuses={"Launcher": {"failed": 1}})
+    )
+    assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
+    assert result(state_of(batch_job(("Failed", "True")))) == "job a failed in 60 s: Failed!"
+
+
+def test_a_job_that_runs_has_run_until_now() -> None:
+    assert state_of(mpi_job(("Running", "True"))).seconds(BEGIN + timedelta(seconds=7)) == 7
+
+
+def test_times_are_short() -> None:
+    assert [duration(seconds) for seconds in (0, 59, 60, 3661)] == ["0s", "59s", "1m0s", "1h1m"]
+
+
+# --- waiting -----------------------------------------------------------------------------------------------------------
+
+
+def pod(name: str, role: str, *, ready: bool = False, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": str(ready)}, *status.pop("conditions", [])]
+    return {"metadata": {"name": name, "labels": {"gpumpi.io/role": role}}, "status": {"conditions": conditions, **status}}
+
+
+def test_a_job_in_the_queue_says_what_the_queue_says() -> None:
+    workload = {"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}]}}
+    state = state_of(mpi_job(suspend=True))
+    assert waits_for(state, [], workload) == "waits in the queue: insufficient quota"
+    assert waits_for(state, [], None) == "waits in the queue"
+
+
+def test_workers_without_a_node_or_image_are_named() -> None:
+    state = state_of(mpi_job())
+    unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
+    pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", conditions=[unplaced])]
+    wanted = "1 of 2 workers ready: a-worker-1 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    assert waits_for(state, pods, None) == wanted
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "not\nfound"}}
+    pods = [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])]
+    assert waits_for(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
+
+
+def test_containers_that_are_merely_being_made_are_no_trouble() -> None:
+    state = state_of(mpi_job())
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    assert waits_for(state, [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])], None) == "0 of 2 workers ready"
+
+
+def test_pods_of_mpi_operator_alone_are_understood_too() -> None:
+    own = pod("a-worker-0", "worker", ready=True)
+    own["metadata"]["labels"] = {"training.kubeflow.org/job-role": "worker"}
+    assert waits_for(state_of(mpi_job()), [own], None) == "1 of 2 workers ready"

@@ -1,0 +1,212 @@
+"""What a job may not say: whole messages, one rule at a time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.jobs.reading import JobRefused, judged, read
+from infra.jobs.validation import check
+from tests.pure.job_world import cluster, job, values
+
+LONG = "a" * 54
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    # more than there can ever be
+    (
+        {"workers": 3},
+        "workers: 3 can never run: small has at most 2 nodes, with 1 such worker each; "
+        "write at most 2, or raise the pool's maxSize",
+    ),
+    (
+        {"workers": 9, "gpusPerWorker": 1},
+        "workers: 9 can never run: small has at most 2 nodes, with 4 such workers each; "
+        "write at most 8, or raise the pool's maxSize",
+    ),
+    (
+        {"workers": 3, "gpusPerWorker": 1, "onePerNode": True},
+        "workers: 3 can never run: small has at most 2 nodes, with 1 such worker each; "
+        "write at most 2, or raise the pool's maxSize",
+    ),
+    ({"gpusPerWorker": 5}, "gpusPerWorker: 5 is more than the 4 GPUs of a node of small; lower it"),
+    (
+        {"pool": "system", "gpusPerWorker": 1},
+        "gpusPerWorker: 1, but nodes of system have no GPUs; remove it or choose another pool",
+    ),
+    (
+        {"resources": {"memory": "200Gi"}},
+        'resources.memory: "200Gi" is more than a node of small has for jobs (180000 MiB of memory); lower it',
+    ),
+    (
+        {"resources": {"cpu": "48"}},
+        'resources.cpu: "48" is more than a node of small has for jobs (47000 thousandths of a CPU); lower it',
+    ),
+    ({"resources": {"efa": 1}}, "resources.efa: 1 is more than a node of small has for jobs (0 EFA interfaces); lower it"),
+    (
+        {"resources": {"sharedMemoryMib": 200000}},
+        "resources.sharedMemoryMib: 200000 is more than the worker's memory; lower it, or raise memory: 180000 MiB hold both",
+    ),
+    # names
+    ({"pool": "smal"}, 'pool: "smal" is not a pool of gpumpi-test; did you mean small?'),
+    ({"pool": "zzz"}, 'pool: "zzz" is not a pool of gpumpi-test; there is system, train or small'),
+    (
+        {"name": "Mnist_1"},
+        'name: "Mnist_1" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+    ),
+    ({"name": "1st"}, 'name: "1st" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first'),
+    (
+        {"name": f"{LONG}b"},
+        f'name: "{LONG}b" makes "{LONG}b-w...", of 64 characters; use at most 54',
+    ),
+    (
+        {"name": LONG, "launcher": "openmpi"},
+        f'name: "{LONG}" makes "{LONG}-wo...", of 61 characters; use at most 45',
+    ),
+    (
+        {"namespace": "Team"},
+        'namespace: "Team" is not the name of a namespace; use lower-case letters, digits and inner hyphens',
+    ),
+    ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs; write low or high; did you mean high?'),
+    ({"image": ""}, "image: is empty; write one like registry.example.com/train:1"),
+    ({"image": "a b"}, 'image: "a b" is not the name of an image; write one like registry.example.com/train:1'),
+    ({"home": "home"}, 'home: "home" is not an absolute path; write one like /home/mpiuser'),
+    # environment
+    (
+        {"env": {"OMPI_MCA_orte_default_hostfile": "/x"}},
+        "env.OMPI_MCA_orte_default_hostfile: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+    ),
+    (
+        {"env": {"PRTE_MCA_prte_default_hostfile": "/x"}},
+        "env.PRTE_MCA_prte_default_hostfile: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+    ),
+    (
+        {"secretEnv": {"MASTER_ADDR": {"name": "a", "key": "b"}}},
+        "secretEnv.MASTER_ADDR: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+    ),
+    ({"env": {"1ST": ""}}, "env.1ST: is no name for a variable; use letters, digits and _, no digit first"),
+    ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is in env too; keep one"),
+    (
+        {"env": {"HF_TOKEN": "abc"}},
+        "env.HF_TOKEN: holds a secret (by its name) in plain text; take it out and replace it, since whoever reads the file "
+        "knows it",
+    ),
+    # numbers
+    ({"workers": 0}, "workers: 0 is too small; write at least 1"),
+    ({"backoffLimit": -1}, "backoffLimit: -1 is too small; write at least 0"),
+    ({"deadlineSeconds": 0}, "deadlineSeconds: 0 is too small; write at least 1"),
+    ({"ranks": 9}, "ranks: 9 do not fit 2 workers of 4; write at most 8, or raise workers or slots"),
+    ({"ranks": 5, "hosts": [0]}, "ranks: 5 do not fit 1 worker of 4; write at most 4, or raise workers or slots"),
+    ({"perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
+    ({"resources": {"memory": "much"}}, 'resources.memory: "much" is no amount; write one like 64Gi'),
+    ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number; write it in quotes, like "8"'),
+    # hosts
+    ({"hosts": []}, "hosts: names no worker; write numbers from 0, or remove it"),
+    ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers; write 0 to 1"),
+    ({"hosts": [0, 0]}, "hosts[1]: 0 is named twice; keep one"),
+    # what a launcher does not know
+    (
+        {"launcher": "torchrun", "ranks": 2},
+        "ranks: is an option of mpirun, which launcher torchrun does not use; remove it",
+    ),
+    (
+        {"launcher": "openmpi", "mpiImplementation": "Intel"},
+        "mpiImplementation: Intel is not started by launcher openmpi; write OpenMPI, or launcher: mpijob",
+    ),
+    (
+        {"mpiImplementation": "MPICH", "perSocket": 1},
+        "perSocket: is an option of Open MPI only, not of MPICH; use perNode",
+    ),
+    ({"perNode": 1, "perSocket": 1}, "perSocket: is given together with perNode; keep one"),
+    (
+        {"command": ["mpirun", "-n", "2", "x"], "ranks": 2},
+        "ranks: is ignored, since the command starts ranks itself; write it there, or leave mpirun away",
+    ),
+    ({"command": []}, "command: is empty; write the program that every rank runs, like [python3, /shared/train.py]"),
+    # volumes
+    (
+        {"volumes": [{"name": "shard"}]},
+        'volumes[0].mountPath: is missing: "shard" is no volume of the cluster; add it; did you mean shared?',
+    ),
+    (
+        {"volumes": [{"name": "shared"}, {"name": "mine", "mountPath": "/shared/"}]},
+        'volumes[1].mountPath: "/shared/" is used by volumes[0]; choose another',
+    ),
+    (
+        {"volumes": [{"name": "mine", "mountPath": "/tmp"}]},
+        'volumes[0].mountPath: "/tmp" is used by the pod itself; choose another',
+    ),
+]
+
+
+def messages(given: dict[str, Any], **described: Any) -> str:
+    with pytest.raises(JobRefused) as refused:
+        judged(given, cluster(**described))
+    return str(refused.value)
+
+
+def _id(case: Any) -> str:
+    return ",".join(case) if isinstance(case, dict) else ""
+
+
+@pytest.mark.parametrize(("more", "message"), REFUSED, ids=_id)
+def test_a_job_that_cannot_be_is_refused_with_a_way_out(more: dict[str, Any], message: str) -> None:
+    assert messages(values(**more)) == message
+
+
+def test_all_problems_are_told_at_once() -> None:
+    told = messages({"name": "A", "pool": "smal", "workers": "2", "comand": ["x"]}).splitlines()
+    assert [line.partition(":")[0] for line in told] == ["workers", "image", "command", "comand", "name", "pool"]
+
+
+def test_without_an_operator_mpijob_is_refused() -> None:
+    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have; write openmpi or torchrun"
+    assert messages(values(), mpi_operator=False) == wanted
+
+
+def test_in_a_stack_file_problems_are_told_where_it_has_the_job() -> None:
+    (problem,) = check(job().model_copy(update={"pool": "zz"}), cluster(), "jobs[1]")
+    assert problem.path == "jobs[1].pool"
+
+
+def test_a_job_that_fits_exactly_is_not_refused() -> None:
+    for more in ({"workers": 8, "gpusPerWorker": 1}, {"name": "a" * 54}, {"ranks": 8, "perNode": 4}):
+        assert check(job(**more), cluster()) == []
+
+
+def test_where_small_nodes_stand_for_large_ones_a_whole_node_still_fits() -> None:
+    assert check(job(), cluster(cpu_request_factor=0.01)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [", "job.yaml: is not YAML: expected the node content, but found '<stream end>', line 1, column 8"),
+        ("just words", "job.yaml: is no job: it holds no keys like name, pool and command"),
+        ("", "job.yaml: is no job: it holds no keys like name, pool and command"),
+    ],
+)
+def test_a_file_that_is_no_job_is_said_to_be_none(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    with pytest.raises(JobRefused, match=r".*") as refused:
+        read(file, cluster())
+    assert str(refused.value) == message
+
+
+def test_a_key_that_is_written_twice_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: a\npool: small\nworkers: 1\nimage: i:1\ncommand: [x]\nworkers: 2\n")
+    with pytest.raises(JobRefused) as refused:
+        read(file, cluster())
+    assert str(refused.value) == "workers: is written twice, in lines 3 and 6; keep one"
+
+
+def test_the_namespace_that_is_typed_wins_over_the_file_s_and_that_over_the_usual_one(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    text = "name: a\npool: small\nworkers: 1\nimage: i:1\ncommand: [x]\n"
+    file.write_text(text)
+    assert read(file, cluster()).namespace is None
+    assert read(file, cluster(), None, "usual").namespace == "usual"
+    file.write_text(f"{text}namespace: own\n")
+    assert read(file, cluster(), None, "usual").namespace == "own"
+    assert read(file, cluster(), "typed", "usual").namespace == "typed"
