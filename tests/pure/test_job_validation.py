@@ -10,6 +10,7 @@ from infra.jobs.validation import check
 from tests.pure.job_world import cluster, job, values
 
 LONG = "a" * 54
+RESERVED = "is set by the launcher, which decides by it where ranks run and who they are; remove it"
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # more than there can ever be
@@ -73,11 +74,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # environment
     (
         {"env": {"OMPI_MCA_orte_default_hostfile": "/x"}},
-        "env.OMPI_MCA_orte_default_hostfile: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+        f"env.OMPI_MCA_orte_default_hostfile: {RESERVED}",
     ),
     (
         {"env": {"PRTE_MCA_prte_default_hostfile": "/x"}},
-        "env.PRTE_MCA_prte_default_hostfile: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+        f"env.PRTE_MCA_prte_default_hostfile: {RESERVED}",
     ),
     (
         {"secretEnv": {"MASTER_ADDR": {"name": "a", "key": "b"}}},
