@@ -1,11 +1,14 @@
 """An API server for the tests of the Kubernetes stand-in: one per test process, a namespace per test."""
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from localcloud.engine.kubernetes.cluster import Cluster
+from localcloud.engine.kubernetes.settings import Settings
 from localcloud.tools.build import BuildError
 from tests.engine.kubernetes.control_plane import ControlPlane, Objects
 from tests.engine.kubernetes.programs import KubernetesProject
@@ -30,6 +33,12 @@ def objects(plane: ControlPlane) -> Iterator[Objects]:
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield Objects(plane, name)
     plane.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
+    """The provider's view of the test's namespace."""
+    return Cluster(Settings(kubeconfig=plane.kubeconfig(), namespace=objects.namespace), os.environ)
 
 
 @pytest.fixture

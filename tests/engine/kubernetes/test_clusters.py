@@ -1,0 +1,148 @@
+"""The cluster itself: known later, gone, or closed to us."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.engine.kubernetes.control_plane import ControlPlane, Objects
+from tests.engine.kubernetes.programs import KubernetesProject
+from tests.engine.waiting import until
+
+MAP = 'k8s.core.v1.ConfigMap("settings", data={"colour": "red"}, opts=opts)'
+
+
+def gone(plane: ControlPlane) -> str:
+    """The kubeconfig of the same cluster, at an address where nothing listens any more."""
+    return plane.kubeconfig().replace(plane.url, "https://127.0.0.1:1")
+
+
+def test_a_preview_does_not_need_a_cluster_that_is_not_there_yet(kube: KubernetesProject) -> None:
+    preview = kube.preview(
+        """
+        import pulumi_aws as aws
+
+        vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
+        later = k8s.Provider("later", kubeconfig=vpc.id.apply(lambda id: pathlib.Path("kubeconfig").read_text()))
+        settings = k8s.core.v1.ConfigMap("settings", data={"net": vpc.id}, opts=pulumi.ResourceOptions(provider=later))
+        k8s.core.v1.ConfigMap("known", data={"net": vpc.id}, opts=opts)
+        pulumi.export("name", settings.metadata["name"])
+        """
+    )
+    assert preview.ok, preview.output
+    up = kube.up()
+    assert up.ok, up.output
+    assert kube.up().changes == {}
+    assert kube.destroy().ok
+
+
+def test_a_cluster_that_vanished_is_told_and_its_objects_can_be_forgotten(
+    kube: KubernetesProject, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = MAP + "\n"
+    kube.settings = 'cluster_identifier="mine"'
+    kube.up(program)
+    kube.use(gone(plane))
+    up = kube.up(program + 'k8s.core.v1.ConfigMap("more", data={}, opts=opts)')
+    assert not up.ok
+    assert "configured Kubernetes cluster is unreachable: unable to load schema information from the API server" in up.output
+    assert "Connection refused" in up.output
+    refresh = kube.refresh()
+    assert not refresh.ok
+    assert "failed to read resource state due to unreachable cluster" in refresh.output
+    destroy = kube.destroy()
+    assert not destroy.ok
+    assert "PULUMI_K8S_DELETE_UNREACHABLE" in destroy.output
+
+    monkeypatch.setenv("PULUMI_K8S_DELETE_UNREACHABLE", "true")
+    forgotten = kube.destroy()
+    assert (forgotten.ok, forgotten.changes) == (True, {"delete": 3}), forgotten.output
+
+
+def test_a_preview_with_a_cluster_that_vanished_shows_what_it_can(kube: KubernetesProject, plane: ControlPlane) -> None:
+    kube.use(gone(plane))
+    preview = kube.preview(MAP)
+    assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
+
+
+def test_another_cluster_replaces_the_provider_and_its_objects(kube: KubernetesProject, plane: ControlPlane) -> None:
+    kube.up(MAP)
+    kube.use(plane.kubeconfig().replace("127.0.0.1", "localhost"))
+    preview = kube.preview()
+    assert preview.changes["replace"] == 2, preview.output
+
+
+def test_the_kubeconfig_may_be_a_path_with_a_context(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(plane.kubeconfig().replace("current-context: here", "current-context: nowhere"))
+    program = f"""
+        other = k8s.Provider("other", kubeconfig={str(tmp_path / "config.yaml")!r}, context="here",
+                             namespace={kube.objects.namespace!r})
+        k8s.core.v1.ConfigMap("settings", data={{}}, opts=pulumi.ResourceOptions(provider=other))
+    """
+    up = kube.up(program)
+    assert up.ok, up.output
+    assert len(kube.objects.names("configmaps")) == 1
+
+
+def test_a_program_of_the_kubeconfig_gets_the_token_in_the_engines_environment(
+    kube: KubernetesProject, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, calls = tmp_path / "get-token", tmp_path / "calls"
+    program.write_text(
+        f"""#!{sys.executable}
+import json, os, pathlib
+with pathlib.Path({str(calls)!r}).open("a") as file:
+    print(os.environ["AWS_TEST_VALUE"], os.environ["GIVEN"], file=file)
+credential = {{"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential"}}
+status = {{"token": "root", "expirationTimestamp": "2099-01-01T00:00:00Z"}}
+print(json.dumps({{**credential, "status": status}}))
+"""
+    )
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("AWS_TEST_VALUE", str(tmp_path))
+    entry = {"command": str(program), "apiVersion": "client.authentication.k8s.io/v1beta1", "args": ["--cluster", "here"]}
+    kube.use(plane.kubeconfig(exec={**entry, "env": [{"name": "GIVEN", "value": "yes"}]}))
+    up = kube.up(MAP)
+    assert up.ok, up.output
+    assert kube.up().ok
+    assert calls.read_text().splitlines() == [f"{tmp_path} yes"], "asked once, kept while it is good"
+
+
+def test_a_program_that_fails_is_told_in_its_own_words(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "get-token").write_text("#!/bin/sh\necho no such profile >&2\nexit 3\n")
+    (tmp_path / "get-token").chmod(0o755)
+    kube.use(plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
+    up = kube.up(MAP)
+    assert not up.ok
+    assert "failed with exit code 3: no such profile" in up.output
+
+
+def test_who_may_not_is_told_what(kube: KubernetesProject, plane: ControlPlane) -> None:
+    kube.use(plane.kubeconfig("stranger"))
+    up = kube.up(MAP)
+    assert not up.ok
+    assert 'User "stranger" cannot create resource "configmaps"' in up.output
+
+
+def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject, plane: ControlPlane, objects: Objects) -> None:
+    kube.write(
+        """
+        k8s.core.v1.Pod("slow", metadata={"name": "slow"}, spec={"containers": [{"name": "a", "image": "a"}]}, opts=opts)
+        """
+    )
+    with kube.project.running("up") as (process, _):
+        until(lambda: objects.get("pods", "slow"))
+        plane.restart_api_server()
+        ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
+        objects.set_status("pods", "slow", phase="Running", conditions=ready)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert kube.state()["slow"]["outputs"]["status"]["phase"] == "Running"
+
+
+def test_kubeconfigs_are_shown_as_json_too(kube: KubernetesProject, plane: ControlPlane) -> None:
+    kube.use(json.dumps(yaml.safe_load(plane.kubeconfig())))
+    assert kube.up(MAP).ok

@@ -1,0 +1,62 @@
+"""What the API server or the provider refuses, in the words that users get."""
+
+from tests.engine.kubernetes.control_plane import Objects
+from tests.engine.kubernetes.programs import KubernetesProject
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"colour": "red"}}
+CONFIGURED = """
+    k8s.core.v1.ConfigMap(
+        "shared", metadata={"name": "shared", "annotations": json.loads(config.get("annotations") or "{}")},
+        data={"colour": "blue"}, opts=opts)
+"""
+
+
+def test_an_object_that_exists_is_not_taken_over_unless_it_is_asked_for(kube: KubernetesProject, objects: Objects) -> None:
+    objects.apply("configmaps", "shared", MAP, "somebody")
+    up = kube.up(CONFIGURED)
+    assert not up.ok
+    assert 'configmaps "shared" already exists' in up.output
+    assert "pulumi import" in up.output
+    assert objects.get("configmaps", "shared")["data"] == {"colour": "red"}
+
+    kube.settings = "upsert_existing_objects=True"
+    conflict = kube.up(CONFIGURED)
+    assert 'conflict with "somebody": .data.colour' in conflict.output
+    kube.project.configure("annotations", '{"pulumi.com/patchForce": "true"}')
+    forced = kube.up()
+    assert forced.ok, forced.output
+    assert objects.get("configmaps", "shared")["data"] == {"colour": "blue"}
+
+
+def test_a_field_that_the_kind_does_not_have_is_refused_by_name_in_the_preview(kube: KubernetesProject) -> None:
+    preview = kube.preview('k8s.core.v1.Service("door", spec={"ports": [{"port": 80, "portt": 1}]}, opts=opts)')
+    assert not preview.ok
+    assert 'unknown field "spec.ports[0].portt"' in preview.output
+
+
+def test_a_value_that_the_server_refuses_is_told_in_the_preview(kube: KubernetesProject) -> None:
+    preview = kube.preview('k8s.core.v1.Service("door", spec={"ports": [{"port": 80000}]}, opts=opts)')
+    assert not preview.ok
+    assert "spec.ports[0].port: Invalid value: 80000" in preview.output
+
+
+def test_an_unknown_kind_may_come_later_but_not_never(kube: KubernetesProject) -> None:
+    program = """
+        k8s.apiextensions.CustomResource(
+            "odd", api_version="nobody.example.com/v1", kind="Odd", metadata={"name": "odd"}, opts=opts)
+    """
+    assert kube.preview(program).ok
+    up = kube.up()
+    assert not up.ok
+    assert "the apiVersion for this resource does not exist. Verify that any required CRDs have been created" in up.output
+
+
+def test_what_is_made_of_other_resources_is_refused_by_name(kube: KubernetesProject) -> None:
+    preview = kube.preview('k8s.core.v1.ConfigMapPatch("part", metadata={"name": "shared"}, data={}, opts=opts)')
+    assert "does not serve Patch resources, and kubernetes:core/v1:ConfigMapPatch is one" in preview.output
+
+
+def test_a_setting_of_the_provider_that_has_no_effect_here_is_refused_by_name(kube: KubernetesProject) -> None:
+    kube.settings = 'render_yaml_to_directory="out"'
+    preview = kube.preview("")
+    assert "does not know the provider setting renderYamlToDirectory" in preview.output

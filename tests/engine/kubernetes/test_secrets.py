@@ -1,0 +1,38 @@
+"""What is secret stays so in the state and in what the engine shows."""
+
+import base64
+
+from tests.engine.kubernetes.control_plane import Objects
+from tests.engine.kubernetes.programs import KubernetesProject
+
+PASSWORD = "correct horse battery"
+PROGRAM = """
+    k8s.core.v1.Secret("plain", metadata={"name": "plain"}, string_data={"password": "correct horse battery"}, opts=opts)
+    k8s.core.v1.ConfigMap(
+        "told", metadata={"annotations": {"hint": config.require_secret("hint")}}, data={"open": "yes"}, opts=opts)
+"""
+
+
+def test_the_data_of_secrets_and_secret_inputs_are_encrypted(kube: KubernetesProject, objects: Objects) -> None:
+    kube.project.configure("hint", "behind the clock", "--secret")
+    up = kube.up(PROGRAM)
+    assert up.ok, up.output
+    encoded = base64.b64encode(PASSWORD.encode()).decode()
+    assert objects.get("secrets", "plain")["data"] == {"password": encoded}
+    kube.refresh()
+    for source in (str(kube.state()), up.output, kube.preview(None, "--diff").output):
+        assert PASSWORD not in source
+        assert encoded not in source
+        assert "behind the clock" not in source
+    assert kube.state()["told"]["outputs"]["data"] == {"open": "yes"}, "only what is secret is hidden"
+
+
+def test_a_secret_is_unchanged_by_a_second_run_and_replaced_by_another_password(
+    kube: KubernetesProject, objects: Objects
+) -> None:
+    kube.project.configure("hint", "behind the clock", "--secret")
+    kube.up(PROGRAM)
+    assert kube.up().changes == {}
+    up = kube.up(PROGRAM.replace(PASSWORD, "another"))
+    assert (up.ok, up.changes) == (True, {"replace": 1}), up.output
+    assert objects.get("secrets", "plain")["data"]["password"] == base64.b64encode(b"another").decode()
