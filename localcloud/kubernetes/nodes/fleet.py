@@ -92,7 +92,7 @@ class Fleet(Part):
         described = event.details
         return machine.of(
             described,
-            instance_calls.find(ec2, [event.name])[0].user_data,
+            _user_data(ec2, event.name),
             INSTANCE_TYPES[described["InstanceType"]],
             zone_named(ec2, described["Placement"]["AvailabilityZone"]).zone_id,
             event.region,
@@ -240,3 +240,9 @@ class Fleet(Part):
         except (OSError, ApiError) as error:
             if not self._ending.is_set():
                 log.warning("node %s: %s", member.machine.name, error)
+
+
+def _user_data(ec2: Any, instance_id: str) -> str | None:
+    """Of an instance, base64 as its launch gave it."""
+    kept = instance_calls.find(ec2, [instance_id])[0].user_data
+    return kept.as_bytes().decode() if kept else None
