@@ -25,6 +25,10 @@ class MetadataServer(ThreadingHTTPServer):
         self.find, self.lend, self.sessions = find, lend, Sessions()
         threading.Thread(target=self.serve_forever, name="instance-metadata", daemon=True).start()
 
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -1,0 +1,80 @@
+"""What every local host finds on its machine and no image carries: a layer above the image's.
+
+It makes software believe what is true on EC2: the platform, the data source, the way to AWS.
+"""
+
+from pathlib import Path
+
+from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
+
+UNIT = "ec2-hardware.service"
+PROXY_PORT = 3128
+
+_MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
+"""They manage a kernel and disks; a host has those of this machine."""
+
+
+def write(layer: Path, region: str) -> None:
+    """The layer's files. Replaces nothing that an image may bring."""
+    units = layer / "etc/systemd/system"
+    _put(units / UNIT, _unit())
+    (units / "sysinit.target.wants").mkdir(parents=True, exist_ok=True)
+    _link(units / "sysinit.target.wants" / UNIT, f"../{UNIT}")
+    for masked in _MASKED:
+        _link(units / masked, "/dev/null")
+    _put(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
+    variables = environment(region)
+    quoted = " ".join(f'"{name}={value}"' for name, value in variables.items())
+    _put(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
+    _put(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
+    proxy = variables["https_proxy"]
+    _put(layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n')
+
+
+def environment(region: str) -> dict[str, str]:
+    """Variables of all services and logins: SDKs find the local AWS, package managers the way out that a NAT gateway is."""
+    proxy = f"http://{AWS_ADDRESS}:{PROXY_PORT}"
+    return {
+        "AWS_ENDPOINT_URL": f"http://{AWS_ADDRESS}:{AWS_PORT}",
+        "AWS_DEFAULT_REGION": region,
+        "http_proxy": proxy,
+        "https_proxy": proxy,
+        "no_proxy": f"{AWS_ADDRESS},169.254.169.254,localhost,127.0.0.1",
+    }
+
+
+def _unit() -> str:
+    """cloud-init asks for version 2 of the metadata service only where the hypervisor's uuid says EC2, and sysfs takes no files:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html"""
+    return f"""[Unit]
+Description=What tells software that it runs on EC2
+DefaultDependencies=no
+Before=cloud-init-local.service sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -ec '{_OVERLAY}'
+"""
+
+
+# Read-only, as a container's /sys is: else networkd waits for udev, which no container has.
+_OVERLAY = (
+    "d=/run/ec2-hardware; mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys; "
+    "echo ec2e1916-9099-7caf-fd21-012345abcdef > $d/upper/hypervisor/uuid; "
+    "mount --rbind /sys/fs/cgroup $d/cgroup; "
+    "mount -t sysfs sysfs $d/sys; "  # a new one shows the network devices of this host, not of whoever started it
+    "mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys; "
+    "mount --rbind $d/cgroup /sys/fs/cgroup"
+)
+
+
+def _put(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def _link(file: Path, target: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.symlink_to(target)

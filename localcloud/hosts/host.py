@@ -1,0 +1,175 @@
+"""One host: a namespace on its VPC's bridge, a root of layers, and systemd in it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from localcloud.hosts.layers import Disk
+from localcloud.hosts.metadata import Machine
+from localcloud.hosts.vpc import Vpc
+from localcloud.kubernetes import network
+from localcloud.kubernetes.ledger import process_name
+
+POWER_OFF = signal.SIGRTMIN + 4
+"""systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
+POWER_OFF_SECONDS = 15.0
+INTERFACE_MTU = 9001
+"""Within a VPC, jumbo frames: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
+
+
+class Host:
+    """A machine for one instance."""
+
+    def __init__(self, vpc: Vpc, machine: Machine, disk: Disk, lower: Sequence[Path], nspawn: Path) -> None:
+        """`lower`: the layers below its own changes, from the top down."""
+        self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
+        self._nspawn = nspawn
+        self.name = machine.instance_id
+        self.namespace = f"{vpc.namespace}-{machine.instance_id[2:]}"
+        self._link = f"h{machine.instance_id[-12:]}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._recorded = ""
+
+    def start(self) -> None:
+        """From pressing the button to the first process; the rest is the host's own."""
+        self.vpc.add(self.machine)
+        self._connect()
+        self.disk.make()
+        self.vpc.ledger.add("mount", self.disk.root)
+        options = self.disk.mount_options(self.lower)
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
+        self._process = self._boot()
+
+    def power_off(self) -> None:
+        """As `StopInstances`: the system shuts down, and if it doesn't, its power goes. Its disk stays."""
+        init = self.init()
+        if init is not None:
+            init.send_signal(POWER_OFF)
+        self._end()
+        self._release()
+
+    def terminate(self) -> None:
+        """Gone with its disk."""
+        self.power_off()
+        self.disk.remove()
+        self.vpc.remove(self.machine)
+
+    def reboot(self) -> None:
+        """The container's manager starts the system anew by itself."""
+        init = self.init()
+        if init is not None:
+            init.send_signal(signal.SIGINT)
+
+    @property
+    def is_on(self) -> bool:
+        """Until it is switched off, from outside or by its own system."""
+        return self._process is not None and self._process.poll() is None
+
+    def init(self) -> psutil.Process | None:
+        """Its systemd; None while it has none."""
+        if self._process is None or self._process.poll() is not None:
+            return None
+        try:
+            managers = psutil.Process(self._process.pid).children()
+            inits = [init for manager in managers for init in manager.children()]
+        except psutil.NoSuchProcess:
+            return None
+        return inits[0] if inits else None
+
+    def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
+        """A command on the host, as its root: for tests and for whoever looks from behind. Users take SSH."""
+        init = self.init()
+        if init is None:
+            return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} does not run")
+        spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
+        inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "timeout", str(seconds), *command]
+        return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    def _boot(self) -> "subprocess.Popen[bytes]":
+        """The container's manager in a loop: it ends with 133 when the system wants to be started again."""
+        loop = 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
+        log = self.vpc.folder / "logs" / f"{self.name}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                ["sh", "-c", loop, "sh", *map(str, self._command())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._recorded = process_name(process.pid, psutil.Process(process.pid).create_time())
+        self.vpc.ledger.add("process", self._recorded)
+        return process
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        family = psutil.Process(self._process.pid).children(recursive=True) if self.is_on else []
+        try:
+            self._process.wait(POWER_OFF_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            for member in family:
+                if member.is_running():
+                    member.kill()
+            self._process.wait()
+            psutil.wait_procs(family, timeout=POWER_OFF_SECONDS)
+        self.vpc.ledger.remove("process", self._recorded)
+        self._process = None
+
+    def _command(self) -> list[str | Path]:
+        return [
+            self._nspawn,
+            "--quiet",
+            "--boot",
+            f"--directory={self.disk.root}",
+            "--capability=all",
+            "--register=no",
+            "--keep-unit",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--link-journal=no",
+            f"--machine={self.name}",
+            f"--network-namespace-path={network.path_of(self.namespace)}",
+            "--console=pipe",
+        ]
+
+    def _connect(self) -> None:
+        """A network card with the instance's hardware address; its own DHCP client does the rest."""
+        self.vpc.ledger.add("namespace", self.namespace)
+        network.create(self.namespace)
+        descriptor = os.open(network.path_of(self.namespace), os.O_RDONLY)
+
+        def plug() -> None:
+            from pyroute2 import IPRoute
+
+            with IPRoute() as route:
+                peer = {"ifname": "eth0", "net_ns_fd": descriptor, "address": self.machine.mac}
+                route.link("add", ifname=self._link, kind="veth", mtu=INTERFACE_MTU, peer={**peer, "mtu": INTERFACE_MTU})
+                bridge = route.link_lookup(ifname=network.BRIDGE)[0]
+                index = route.link_lookup(ifname=self._link)[0]
+                route.link("set", index=index, master=bridge, state="up")
+
+        try:
+            network.inside(self.vpc.namespace, plug)
+        finally:
+            os.close(descriptor)
+
+    def _release(self) -> None:
+        network.inside(self.vpc.namespace, self._unplug)
+        network.unmount(self.disk.root)
+        self.vpc.ledger.remove("mount", self.disk.root)
+        network.remove(self.namespace)
+        self.vpc.ledger.remove("namespace", self.namespace)
+
+    def _unplug(self) -> None:
+        """At once: the namespace takes its links along only when its last process has been forgotten."""
+        from pyroute2 import IPRoute
+
+        with IPRoute() as route:
+            for index in route.link_lookup(ifname=self._link):
+                route.link("del", index=index)

@@ -1,0 +1,109 @@
+"""The way out of a VPC, as a NAT gateway is one: a forward proxy for package managers. Plain HTTP and CONNECT.
+
+Reaches what this machine reaches, except this machine: addresses of its own loopback and links stay closed.
+"""
+
+import ipaddress
+import select
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+CONNECT_SECONDS = 20.0
+IDLE_SECONDS = 120.0
+CHUNK = 1 << 16
+_HOP_BY_HOP = ("connection", "proxy-connection", "keep-alive", "te", "trailer", "upgrade")
+
+
+class Proxy(ThreadingHTTPServer):
+    """On a listening socket of a VPC's namespace; its own connections are made outside of it."""
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket) -> None:
+        super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        threading.Thread(target=self.serve_forever, name="nat-proxy", daemon=True).start()
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class Forbidden(Exception):
+    """An address of this machine."""
+
+
+def outside(host: str, port: int) -> tuple[str, int]:
+    """The address to connect to. Raises Forbidden, OSError."""
+    for *_, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        address = ipaddress.ip_address(found[0])
+        if not (address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast):
+            return str(address), port
+    raise Forbidden(host)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Not on stderr."""
+
+    def do_CONNECT(self) -> None:
+        host, _, port = self.path.rpartition(":")
+        far = self._connect(host.strip("[]"), int(port) if port.isdigit() else 443)
+        if far is None:
+            return
+        with far:
+            self.send_response(200, "Connection established")
+            self.end_headers()
+            _pump(self.connection, far)
+
+    def do_GET(self) -> None:
+        """One request, one connection."""
+        self.close_connection = True
+        parts = urlsplit(self.path)
+        if parts.scheme != "http" or not parts.hostname:
+            return self.send_error(400, "only absolute http URLs and CONNECT")
+        far = self._connect(parts.hostname, parts.port or 80)
+        if far is None:
+            return None
+        with far:
+            path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+            headers = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP)
+            far.sendall(f"{self.command} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n".encode("latin-1"))
+            far.sendall(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            while data := far.recv(CHUNK):
+                self.wfile.write(data)
+        return None
+
+    do_HEAD = do_POST = do_GET
+
+    def _connect(self, host: str, port: int) -> socket.socket | None:
+        try:
+            far = socket.create_connection(outside(host, port), CONNECT_SECONDS)
+        except Forbidden:
+            self.send_error(403, "an address of this machine")
+        except OSError as error:
+            self.send_error(502, str(error))
+        else:
+            far.settimeout(IDLE_SECONDS)
+            return far
+        return None
+
+
+def _pump(near: socket.socket, far: socket.socket) -> None:
+    """Both ways until one side has said all."""
+    ends = {near: far, far: near}
+    while True:
+        readable, _, _ = select.select(list(ends), [], [], IDLE_SECONDS)
+        if not readable:
+            return
+        for end in readable:
+            try:
+                data = end.recv(CHUNK)
+                if not data:
+                    return
+                ends[end].sendall(data)
+            except OSError:
+                return

@@ -1,0 +1,142 @@
+"""One VPC with hosts: a network namespace with a bridge, DHCP and DNS, instance metadata, the local AWS, and a way out.
+
+<folder>/<vpc id>/   ledger, logs/, leases and names of its DHCP and DNS server
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
+
+from localcloud.hosts.hardware import PROXY_PORT
+from localcloud.hosts.metadata import Credentials, Machine
+from localcloud.hosts.metadata_server import MetadataServer
+from localcloud.hosts.proxy import Proxy
+from localcloud.kubernetes import network
+from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT, METADATA_ADDRESS
+from localcloud.kubernetes.ledger import Ledger
+from localcloud.kubernetes.supervisor import Supervisor
+
+START_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What hosts of a VPC talk to, and who answers."""
+
+    aws: Callable[[socket.socket], Callable[[], None]]
+    """Let the local AWS answer on this listening socket too; the returned function ends it."""
+    lend: Callable[[Machine], Credentials]
+    """Credentials of an instance's role."""
+
+
+class Vpc:
+    """Brought up with the first host in it."""
+
+    def __init__(self, cidr: IPv4Network, region: str, folder: Path, namespace: str, dnsmasq: Path, serving: Serving) -> None:
+        self.cidr, self.region, self.namespace = cidr, region, namespace
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.ledger = Ledger(folder / "ledger")
+        self.supervisor = Supervisor(folder / "logs", self.ledger, namespace, lambda: None)
+        self._dnsmasq, self._serving = dnsmasq, serving
+        self._machines: dict[str, Machine] = {}
+        self._lock = threading.Lock()
+        self._closing: list[Callable[[], object]] = []
+
+    def start(self) -> None:
+        """Raises StartError or OSError."""
+        self.ledger.add("namespace", self.namespace)
+        network.create(self.namespace)
+        own = [IPv4Interface((address, self.cidr.prefixlen)) for address in (self.cidr[1], self.cidr[2])]
+        shared = [IPv4Interface((address, 32)) for address in (AWS_ADDRESS, METADATA_ADDRESS)]
+        network.make_bridge(self.namespace, [*own, *shared])
+        metadata = MetadataServer(self._listen(str(METADATA_ADDRESS), 80), self.machine_at, self._serving.lend)
+        proxy = Proxy(self._listen(str(AWS_ADDRESS), PROXY_PORT))
+        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT))]
+        self._write_names()
+        self._start_dns()
+
+    def stop(self) -> None:
+        """All of it, with whatever hosts are still there."""
+        self.supervisor.close()
+        for close in self._closing:
+            close()
+        self.ledger.clean()
+
+    def add(self, machine: Machine) -> None:
+        """DHCP, DNS and metadata know it from here on."""
+        with self._lock:
+            self._machines[machine.address] = machine
+        self._write_names()
+        self._reload()
+
+    def remove(self, machine: Machine) -> None:
+        with self._lock:
+            self._machines.pop(machine.address, None)
+        self._write_names()
+        self._reload()
+
+    def machine_at(self, address: str) -> Machine | None:
+        with self._lock:
+            return self._machines.get(address)
+
+    @property
+    def is_empty(self) -> bool:
+        with self._lock:
+            return not self._machines
+
+    def _listen(self, address: str, port: int) -> socket.socket:
+        return network.listen(self.namespace, address, port)
+
+    def _write_names(self) -> None:
+        with self._lock:
+            machines = sorted(self._machines.values(), key=lambda one: one.address)
+        _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
+        _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
+
+    def _start_dns(self) -> None:
+        """Answers like a VPC's resolver at its second address, and for no name of the outside: hosts go there by the proxy."""
+        domain = f"{self.region}.compute.internal"
+        options = [
+            "--no-daemon",
+            "--conf-file=/dev/null",
+            "--no-resolv",
+            "--no-hosts",
+            f"--interface={network.BRIDGE}",
+            "--except-interface=lo",
+            "--bind-interfaces",
+            f"--domain={domain}",
+            "--local=/#/",
+            f"--dhcp-range={self.cidr[0]},static,{self.cidr.netmask},12h",
+            f"--dhcp-option=option:router,{self.cidr[1]}",
+            f"--dhcp-option=option:dns-server,{self.cidr[2]}",
+            f"--dhcp-hostsfile={self.folder / 'dhcp-hosts'}",
+            f"--addn-hosts={self.folder / 'dns-hosts'}",
+            f"--dhcp-leasefile={self.folder / 'leases'}",
+            "--user=root",
+        ]
+        self.supervisor.start("dnsmasq", [self._dnsmasq, *options])
+        self.supervisor.await_ready("dnsmasq", self._dns_answers, START_SECONDS)
+
+    def _dns_answers(self) -> bool:
+        try:
+            network.connect(self.namespace, str(self.cidr[2]), 53, timeout=1.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _reload(self) -> None:
+        for server in self.supervisor.running():
+            if server.name == "dnsmasq":
+                os.kill(server.pid, signal.SIGHUP)
+
+
+def _replace(file: Path, lines: Iterable[str]) -> None:
+    part = file.with_name(f".{file.name}")
+    part.write_text("".join(f"{line}\n" for line in lines))
+    part.replace(file)
