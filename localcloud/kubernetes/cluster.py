@@ -1,6 +1,7 @@
 """One local cluster: what it has, how it comes up and how it ends."""
 
 import base64
+import hashlib
 import json
 import logging
 import queue
@@ -51,7 +52,6 @@ class Cluster:
         issuer: str,
         is_public: bool,
         folder: Path,
-        digest: str,
         aws: tuple[str, int],
         serve: Callable[[socket.socket], Callable[[], None]],
         on_change: Changed,
@@ -64,7 +64,7 @@ class Cluster:
         self.is_public = is_public
         self.folder = folder / self.id
         self.folder.mkdir(parents=True, mode=0o700)
-        self.namespace = f"{PREFIX}-{digest}-{number}" if namespaces else None
+        self.namespace = namespace_of(folder, number) if namespaces else None
         self.addresses = Addresses(vpc, services)
         self.ledger = Ledger(self.folder / LEDGER)
         self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self._tell)
@@ -253,8 +253,9 @@ class Cluster:
         if self.namespace is None:
             return
         if not self.is_public:
-            self.supervisor.stop(LOOPBACK)
             self._port = 0
+            self.supervisor.stop(LOOPBACK)
+            self._tell()
             return
         if self._port:
             return
@@ -265,6 +266,7 @@ class Cluster:
         self.supervisor.start(LOOPBACK, [*command, "--ready-file", ready], outside=True, environment={"PYTHONPATH": str(ROOT)})
         self.supervisor.await_ready(LOOPBACK, ready.exists, LOOPBACK_SECONDS)
         self._port = int(json.loads(ready.read_text())["port"])
+        self._tell()
 
     def _end(self) -> None:
         self._enter("stopping")
@@ -292,6 +294,11 @@ class Cluster:
             if self.folder.exists():
                 self.state().save(self.folder)
         self._on_change(self)
+
+
+def namespace_of(folder: Path, number: int) -> str:
+    """The network namespace of the number-th cluster of the local cloud with this folder."""
+    return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 
 def certificate_authority(cluster: Cluster) -> str:

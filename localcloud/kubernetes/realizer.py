@@ -1,6 +1,5 @@
 """Hears the local AWS's events and lets EKS clusters come alive: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
 
-import hashlib
 import logging
 import queue
 import socket
@@ -35,7 +34,7 @@ class Realizer:
         self._clusters: dict[Key, Cluster] = {}
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
-        self._shown: dict[str, object] = {}
+        self._shown: dict[str, tuple[str, list[str]]] = {}
         self._count = 0
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True).start()
@@ -80,7 +79,7 @@ class Realizer:
         cluster = self._clusters.get((account, region, name.split("/", 1)[0]))
         if cluster is None:
             return DONE
-        if cluster.phase == "ready" and cluster.id not in self._shown:
+        if cluster.phase == "ready" and self._shown.get(cluster.id) != _to_show(cluster):
             return WAIT  # EKS must not say ACTIVE and name another endpoint
         return cluster.progress(kind, name)
 
@@ -118,7 +117,6 @@ class Realizer:
             issuer=known.endpoint.issuer,
             is_public=vpc["endpointPublicAccess"],
             folder=self._folder,
-            digest=hashlib.sha256(str(self._folder).encode()).hexdigest()[:8],
             aws=self._aws,
             serve=self._serve,
             on_change=self._changes.put,
@@ -162,9 +160,13 @@ class Realizer:
         where = cluster.account, cluster.region, cluster.name
         if cluster.phase != "ready" or self._clusters.get(where) is not cluster:
             return
-        crashes = [str(crash) for crash in cluster.supervisor.crashes()]
-        seen = cluster.endpoint, crashes
-        if self._shown.get(cluster.id) != seen:
-            eks_clusters.set_endpoint(*where, cluster.endpoint, certificate_authority(cluster))
+        new = endpoint, crashes = _to_show(cluster)
+        if self._shown.get(cluster.id) != new:
+            eks_clusters.set_endpoint(*where, endpoint, certificate_authority(cluster))
             eks_clusters.set_problems(*where, crashes)
-            self._shown[cluster.id] = seen
+            self._shown[cluster.id] = new
+
+
+def _to_show(cluster: Cluster) -> tuple[str, list[str]]:
+    """Its endpoint, and what is wrong with it."""
+    return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]

@@ -31,10 +31,12 @@ class Crash:
     code: int
     """Exit code; negative: the signal that ended it."""
     log: str
+    last_words: str
+    """The end of the log."""
 
     def __str__(self) -> str:
         how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
-        return f"{self.name} {how}; the end of {self.log}:\n{tail(Path(self.log))}"
+        return f"{self.name} {how}; the end of {self.log}:\n{self.last_words}"
 
 
 class Ended(Exception):
@@ -149,7 +151,7 @@ class Supervisor:
             if self._running.get(name, (None,))[0] is process:
                 del self._running[name]
             if crashed:
-                self._crashes[name] = Crash(name, code, server.log)
+                self._crashes[name] = Crash(name, code, server.log, tail(Path(server.log)))
         self._ledger.remove("process", process_name(server.pid, server.started))
         if crashed:
             log.error("%s", self._crashes[name])

@@ -1,0 +1,49 @@
+"""One local cloud with Kubernetes for all tests of this folder; they carry `pytest.mark.xdist_group("kubernetes")`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import capability
+from tests.kubernetes.running import Account, Running, remains
+
+
+@pytest.fixture(scope="session")
+def able() -> None:
+    """Skips where this machine cannot run real nodes."""
+    found = capability.examine()
+    if not found.real_nodes:
+        pytest.skip("; ".join(found.missing))
+
+
+@pytest.fixture(scope="session")
+def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """The account of a local cloud whose clusters come alive."""
+    cloud = LocalCloud(tmp_path_factory.mktemp("kubernetes") / "cloud")
+    cloud.start(print, kubernetes=True)
+    try:
+        yield Account(cloud)
+    finally:
+        cloud.stop()
+        assert remains(cloud) == []
+
+
+@pytest.fixture(scope="session")
+def cluster(account: Account) -> Running:
+    """A cluster that many tests share: they leave it as it was."""
+    made = account.create("shared")
+    assert made.describe()["status"] == "ACTIVE", made.describe()["health"]
+    return made
+
+
+@pytest.fixture
+def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
+    """A cloud that the test may break."""
+    cloud = LocalCloud(tmp_path / "cloud")
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+        assert remains(cloud) == []

@@ -1,0 +1,175 @@
+"""EKS clusters of a local cloud, made with boto3 as a user would, and what is known of them from outside."""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3.session
+from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import network
+from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.cluster import namespace_of
+from localcloud.kubernetes.pki import Certificate
+from localcloud.kubernetes.state import ClusterState
+from localcloud.processes import Server
+from tests.local_aws.eks_world import World
+
+REGION = "us-west-2"
+PUBLIC = {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
+PRIVATE = {"endpointPublicAccess": False, "endpointPrivateAccess": True}
+LIMIT_SECONDS = 120.0
+
+
+@dataclass
+class Account:
+    """The local AWS of one cloud, and what clusters in it need."""
+
+    cloud: LocalCloud
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        variables = self.cloud.environment()
+        session = boto3.session.Session(
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+        url = variables["AWS_ENDPOINT_URL"]
+        self.client = lambda service: session.client(service, endpoint_url=url)
+        self.world = World(self.client, REGION)
+
+    @cached_property
+    def eks(self) -> Any:
+        return self.client("eks")
+
+    def begin(self, name: str, **access: Any) -> "Running":
+        """A cluster that EKS says is being created."""
+        vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
+        self.eks.create_cluster(
+            name=name,
+            roleArn=self.world.cluster_role,
+            resourcesVpcConfig=vpc,
+            kubernetesNetworkConfig={"serviceIpv4Cidr": "172.20.0.0/16"},
+            accessConfig={"authenticationMode": "API"},
+        )
+        return Running(self, name)
+
+    def create(self, name: str, **access: Any) -> "Running":
+        """A cluster that EKS says is no longer being created."""
+        cluster = self.begin(name, **access)
+        cluster.settled("CREATING")
+        return cluster
+
+
+@dataclass
+class Running:
+    """One cluster."""
+
+    account: Account
+    name: str
+
+    @property
+    def cloud(self) -> LocalCloud:
+        return self.account.cloud
+
+    def describe(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.account.eks.describe_cluster(name=self.name)["cluster"]
+        return found
+
+    def settled(self, passing: str) -> dict[str, Any]:
+        """As EKS describes it once its status is another one."""
+        return wait_while(self.describe, lambda record: record["status"] == passing)
+
+    def update(self, operation: str, **what: Any) -> str:
+        """An update from its beginning to its end; its last status."""
+        begun = getattr(self.account.eks, operation)(name=self.name, **what)["update"]
+        describe = self.account.eks.describe_update
+        last = wait_while(
+            lambda: describe(name=self.name, updateId=begun["id"])["update"], lambda update: update["status"] == "InProgress"
+        )
+        return str(last["status"])
+
+    def delete(self) -> None:
+        """Until EKS knows it no longer."""
+        self.account.eks.delete_cluster(name=self.name)
+        missing = self.account.eks.exceptions.ResourceNotFoundException
+        try:
+            while True:
+                self.settled("DELETING")
+        except missing:
+            return
+
+    @property
+    def state(self) -> ClusterState:
+        return next(state for state in self.cloud.clusters() if state.name == self.name)
+
+    def process(self, name: str) -> Server:
+        return next(process for process in self.state.processes if process.name == name)
+
+    @property
+    def folder(self) -> Path:
+        return next((self.cloud.folder / "kubernetes").glob(f"*-{self.name}"))
+
+    @property
+    def api(self) -> Api:
+        """As system:masters, from inside the namespace."""
+        pki = self.folder / "pki"
+        admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
+        return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
+
+    def kubeconfig(self, file: Path) -> Path:
+        """What `aws eks update-kubeconfig` makes; tokens come from `aws eks get-token`."""
+        command = ["aws", "eks", "update-kubeconfig", "--name", self.name, "--kubeconfig", str(file), "--region", REGION]
+        subprocess.run(command, env=self.cloud.process_environment(), check=True, capture_output=True, text=True)
+        return file
+
+    def kubectl(self, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """As whoever created the cluster."""
+        environment = self.cloud.process_environment() | {"KUBECONFIG": str(kubeconfig)}
+        command = ["kubectl", *arguments]
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+
+
+def wait_while(look: Any, condition: Any, seconds: float = LIMIT_SECONDS) -> Any:
+    """Look until the condition no longer holds; the last that was seen."""
+    waiting = Retrying(retry=retry_if_result(condition), wait=wait_fixed(0.1), stop=stop_after_delay(seconds))
+    return waiting(look)
+
+
+def eventually(check: Any, *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> Any:
+    """What the check returns once it raises none of the errors."""
+    waiting = Retrying(
+        retry=retry_if_exception_type(errors or (OSError,)), wait=wait_fixed(0.1), stop=stop_after_delay(seconds), reraise=True
+    )
+    return waiting(check)
+
+
+def remains(cloud: LocalCloud) -> list[str]:
+    """Whatever of a cloud's clusters is still on this machine: namespaces, processes, mounts, control groups."""
+    mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
+    found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
+    found += [
+        f"mount {line}"
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        if mark in line or str(cloud.folder) in line
+    ]
+    found += [f"control group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/*{mark}*")]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if re.search(rf"{re.escape(str(cloud.folder))}\b", words) and process.name != str(os.getpid()):
+            found.append(f"process {process.name}: {words[:120]}")
+    return found
+
+
+def load(file: Path) -> Any:
+    return json.loads(file.read_text())

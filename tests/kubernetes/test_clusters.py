@@ -1,0 +1,226 @@
+"""An EKS cluster of the local AWS is a Kubernetes cluster: from its creation to its end."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import network
+from localcloud.processes import ROOT
+from tests.kubernetes.running import PRIVATE, Account, Running, eventually, remains, wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+
+def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
+    """What somebody without a name gets from the API server."""
+    record = cluster.describe()
+    context = ssl.create_default_context(cafile=cluster.folder / "pki" / "ca.crt")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(record["endpoint"] + path, headers=headers)
+    try:
+        with opener.open(request, timeout=10) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_the_endpoint_and_authority_that_eks_shows_are_the_clusters_own(cluster: Running, tmp_path: Path) -> None:
+    record = cluster.describe()
+    assert urlsplit(record["endpoint"]).hostname == "127.0.0.1"
+    config = cluster.kubeconfig(tmp_path / "config")
+    server = json.loads(cluster.kubectl(config, "version", "--output", "json").stdout)["serverVersion"]
+    assert server["gitVersion"] == "v1.35.0"
+    assert cluster.kubectl(config, "get", "namespaces", "--output", "name").stdout.split() == [
+        f"namespace/{name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")
+    ]
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/namespaces", "/healthz", "/readyz", "/version", "/openid/v1/jwks"])
+def test_nobody_is_anonymous(cluster: Running, path: str) -> None:
+    assert unknown(cluster, path)[0] == 401
+    assert unknown(cluster, path, Authorization="Bearer k8s-aws-v1.invented")[0] == 401
+
+
+def test_node_and_rbac_decide_not_always_allow(cluster: Running) -> None:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": "system:serviceaccount:default:default", "resourceAttributes": {"verb": "list", "resource": "secrets"}},
+    }
+    assert not cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+    node = {"user": "system:node:a", "groups": ["system:nodes"], "resourceAttributes": {"verb": "list", "resource": "secrets"}}
+    assert not cluster.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**review, "spec": node})["status"][
+        "allowed"
+    ]
+
+
+def test_names_of_services_are_known_at_the_address_that_pods_are_told(cluster: Running) -> None:
+    service = cluster.api.get("/api/v1/namespaces/kube-system/services/kube-dns")
+    assert service["spec"]["clusterIP"] == "172.20.0.10"
+
+    def address(name: str) -> str:
+        query = b"\x00\x01\x01\x00\x00\x01" + b"\x00" * 6
+        query += b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\x00\x00\x01\x00\x01"
+
+        def ask() -> bytes:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+                asking.settimeout(5)
+                asking.sendto(query, ("172.20.0.10", 53))
+                return asking.recv(512)
+
+        answer = network.inside(cluster.state.namespace, ask)
+        return socket.inet_ntoa(answer[-4:]) if answer[3] & 15 == 0 else f"rcode {answer[3] & 15}"
+
+    assert address("kubernetes.default.svc.cluster.local") == "172.20.0.1"
+    assert address("ip-10-0-1-2.us-west-2.compute.internal") == "10.0.1.2"
+    assert address("example.com") == "rcode 3", "no name of the internet leads anywhere"
+
+
+def test_the_local_aws_answers_inside_the_vpc(cluster: Running) -> None:
+    def ask() -> bytes:
+        with socket.create_connection(("169.254.100.1", 4566), timeout=5) as connection:
+            connection.sendall(b"GET /local-cloud/health HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: connection.recv(4096), b""))
+
+    assert b'"status": "ok"' in network.inside(cluster.state.namespace, ask)
+
+
+def test_a_private_cluster_is_reached_from_its_vpc_only_until_its_endpoint_is_public(account: Account) -> None:
+    cluster = account.create("private", **PRIVATE)
+    try:
+        assert cluster.describe()["endpoint"] == "https://10.0.0.1:443"
+        assert cluster.api.is_ready()
+        assert "loopback" not in [process.name for process in cluster.state.processes]
+        public = {"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
+        assert cluster.update("update_cluster_config", resourcesVpcConfig=public) == "Successful"
+        endpoint = cluster.describe()["endpoint"]
+        assert unknown(cluster, "/api")[0] == 401
+        assert cluster.update("update_cluster_config", resourcesVpcConfig={"endpointPublicAccess": False}) == "Successful"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", urlsplit(endpoint).port or 0), timeout=5)
+    finally:
+        cluster.delete()
+
+
+def test_two_clusters_live_side_by_side_and_one_ends_alone(account: Account, cluster: Running) -> None:
+    other = account.create("other")
+    endpoints = {running.describe()["endpoint"] for running in (cluster, other)}
+    assert len(endpoints) == 2
+    assert len({running.describe()["certificateAuthority"]["data"] for running in (cluster, other)}) == 2
+    other.api.create("/api/v1/namespaces", {"metadata": {"name": "only-here"}})
+    assert cluster.api.find("/api/v1/namespaces/only-here") is None
+
+    processes, folder, namespace = other.state.processes, other.folder, other.state.namespace
+    other.delete()
+    assert [process.name for process in processes if process.process() is not None] == []
+    assert not folder.exists()
+    assert namespace
+    assert not network.path_of(namespace).exists()
+    assert cluster.api.is_ready()
+
+
+def test_an_upgrade_restarts_the_api_server_and_keeps_what_it_knew(account: Account) -> None:
+    account.eks.create_cluster(
+        name="older",
+        version="1.34",
+        roleArn=account.world.cluster_role,
+        resourcesVpcConfig={"subnetIds": account.world.subnets},
+    )
+    cluster = Running(account, "older")
+    cluster.settled("CREATING")
+    try:
+        cluster.api.create("/api/v1/namespaces", {"metadata": {"name": "kept"}})
+        before = cluster.process("kube-apiserver")
+        assert cluster.update("update_cluster_version", version="1.35") == "Successful"
+        assert cluster.describe()["version"] == "1.35"
+        assert cluster.process("kube-apiserver").pid != before.pid
+        assert before.process() is None
+        assert cluster.api.find("/api/v1/namespaces/kept") is not None
+        assert cluster.state.crashes == []
+    finally:
+        cluster.delete()
+
+
+def test_a_daemon_that_ends_by_itself_is_told_with_its_last_words(account: Account) -> None:
+    cluster = account.create("broken")
+    try:
+        scheduler = cluster.process("kube-scheduler")
+        with Path(scheduler.log).open("a") as log:
+            log.write("its last words\n")
+        os.kill(scheduler.pid, signal.SIGKILL)
+        crash = wait_while(lambda: cluster.state.crashes, lambda crashes: not crashes)[0]
+        assert str(crash).startswith(f"kube-scheduler was ended by SIGKILL; the end of {scheduler.log}:\n")
+        assert str(crash).endswith("its last words")
+        issue = wait_while(lambda: cluster.describe()["health"]["issues"], lambda issues: not issues)[0]
+        assert issue["code"] == "InternalFailure"
+        assert "its last words" in issue["message"]
+        said = subprocess.run(
+            [sys.executable, "scripts/cluster", "local", "status", "--home", str(account.cloud.folder)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert said.returncode == 1
+        assert "its last words" in said.stderr
+    finally:
+        cluster.delete()
+
+
+def test_a_cluster_that_cannot_start_fails_as_in_aws_and_says_why(account: Account) -> None:
+    cluster = account.begin("doomed")
+    etcd = eventually(lambda: cluster.process("etcd"), StopIteration)
+    os.kill(etcd.pid, signal.SIGKILL)
+    record = cluster.settled("CREATING")
+    assert record["status"] == "FAILED"
+    assert record["health"]["issues"][0]["message"].startswith("etcd was ended by SIGKILL")
+    cluster.delete()
+
+
+def test_a_reset_ends_a_cluster_that_is_coming_up(own_cloud: LocalCloud) -> None:
+    own_cloud.start(print, kubernetes=True)
+    Account(own_cloud).begin("short")
+    own_cloud.reset()
+    assert own_cloud.clusters() == []
+    assert [line for line in remains(own_cloud) if "-m localcloud." not in line] == []
+    again = Account(own_cloud).create("again")
+    assert again.api.is_ready()
+
+
+def test_after_a_killed_cloud_the_next_start_ends_what_was_left(own_cloud: LocalCloud) -> None:
+    own_cloud.start(print, kubernetes=True)
+    cluster = Account(own_cloud).create("killed")
+    orphans = cluster.state.processes
+    for server in own_cloud.servers():
+        os.kill(server.pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(server.pid) for server in own_cloud.servers() if server.process()])
+    assert all(process.process() for process in orphans), "they outlive the local AWS"
+
+    assert own_cloud.start(print, kubernetes=True)
+    assert [process.name for process in orphans if process.process()] == []
+    assert own_cloud.clusters() == []
+    assert Account(own_cloud).create("killed").api.is_ready()
+
+
+def test_stop_leaves_nothing(own_cloud: LocalCloud) -> None:
+    own_cloud.start(print, kubernetes=True)
+    cluster = Account(own_cloud).create("brief")
+    assert remains(own_cloud), "what is looked for is there while it runs"
+    processes = cluster.state.processes
+    own_cloud.stop()
+    assert [process.name for process in processes if process.process()] == []
+    assert remains(own_cloud) == []
+    assert not own_cloud.folder.exists()

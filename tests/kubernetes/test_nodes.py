@@ -1,0 +1,222 @@
+"""Instances of node groups are nodes, as on EKS: what they show, and what runs on them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kubernetes.node_groups import (
+    FOREVER,
+    NodeGroup,
+    is_ready,
+    name_of,
+    node_group,
+    output,
+    pod,
+    pod_in,
+    pod_path,
+    pods,
+)
+from tests.kubernetes.running import Account, Running, wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+REACH = """
+import json, socket, ssl, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+token = open(f"{folder}/token").read()
+request = urllib.request.Request("https://kubernetes.default.svc/version", headers={"Authorization": f"Bearer {token}"})
+version = json.load(urllib.request.urlopen(request, context=ssl.create_default_context(cafile=f"{folder}/ca.crt"), timeout=10))
+peer = socket.create_connection(("PEER", 7000), timeout=10).recv(100).decode()
+names = {name: socket.gethostbyname(name) for name in ("kubernetes.default.svc.cluster.local", "NODE")}
+print(json.dumps({"version": version["gitVersion"], "peer": peer, "names": names, "own": socket.gethostname()}))
+"""
+SERVE = """
+import socket
+listener = socket.create_server(("", 7000))
+while True:
+    connection = listener.accept()[0]
+    connection.sendall(socket.gethostname().encode())
+    connection.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def busy(account: Account) -> Iterator[Running]:
+    """A cluster with nodes, which many tests share."""
+    made = account.create("busy")
+    yield made
+    made.delete()
+
+
+@pytest.fixture(scope="module")
+def system(busy: Running) -> Iterator[NodeGroup]:
+    with node_group(busy, "system", 1, "m5.large") as group:
+        yield group
+
+
+@pytest.fixture(scope="module")
+def train(busy: Running, system: NodeGroup) -> Iterator[NodeGroup]:
+    """Three GPU instances, one more than this machine makes real nodes of."""
+    with node_group(busy, "train", 3, "p4d.24xlarge") as group:
+        yield group
+
+
+def test_a_node_group_is_active_when_its_nodes_are_ready(train: NodeGroup) -> None:
+    assert train.describe()["status"] == "ACTIVE"
+    assert [is_ready(node) for node in train.nodes()] == [True, True, True]
+
+
+def test_a_node_shows_what_its_instance_is(train: NodeGroup) -> None:
+    instances = {item["PrivateDnsName"]: item for item in train.cluster.account.world.instances(train.describe())}
+    assert {name_of(node) for node in train.nodes()} == set(instances)
+    for node in train.nodes():
+        instance, labels = instances[name_of(node)], node["metadata"]["labels"]
+        assert node["spec"]["providerID"] == f"aws:///us-west-2a/{instance['InstanceId']}"
+        assert {"type": "InternalIP", "address": instance["PrivateIpAddress"]} in node["status"]["addresses"]
+        assert labels["eks.amazonaws.com/nodegroup"] == labels["gpumpi.io/pool"] == "train"
+        assert labels["eks.amazonaws.com/capacityType"] == "ON_DEMAND"
+        assert labels["eks.amazonaws.com/nodegroup-image"] == instance["ImageId"]
+        assert labels["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
+        assert labels["kubernetes.io/hostname"] == name_of(node)
+        zones = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.k8s.aws/zone-id")
+        assert [labels[zone] for zone in zones] == ["us-west-2a", "us-west-2", "usw2-az2"]
+        assert {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"} in node["spec"]["taints"]
+
+
+def test_a_node_is_as_large_as_its_type_but_for_cpus(train: NodeGroup) -> None:
+    for node in train.real_nodes():
+        capacity = node["status"]["capacity"]
+        assert int(capacity["memory"].removesuffix("Ki")) == pytest.approx(1152 * 1024**2, rel=0.05)
+        assert (capacity["hugepages-2Mi"], capacity["pods"]) == ("10256Mi", "250")
+        assert int(node["status"]["allocatable"]["memory"].removesuffix("Ki")) < int(capacity["memory"].removesuffix("Ki"))
+
+
+def test_nodes_beyond_the_limit_are_simulated_and_take_no_ordinary_pod(busy: Running, train: NodeGroup) -> None:
+    (simulated,) = [node for node in train.nodes() if node not in train.real_nodes()]
+    assert {"key": "gpumpi.dev/simulated", "value": "true", "effect": "NoSchedule"} in simulated["spec"]["taints"]
+    assert simulated["status"]["capacity"]["cpu"] == "96"
+    assert simulated["status"]["capacity"]["nvidia.com/gpu"] == "8"
+    with pods(busy, pod("ordinary", node=simulated)):
+        waiting = wait_while(lambda: busy.api.get(pod_path("ordinary")), lambda each: "conditions" not in each["status"])
+        assert waiting["status"]["phase"] == "Pending"
+        assert "untolerated taint(s)" in waiting["status"]["conditions"][0]["message"]
+
+
+def test_a_pod_reaches_pods_on_other_nodes_the_api_server_and_names(busy: Running, train: NodeGroup) -> None:
+    first, second = train.real_nodes()
+    with pods(busy, pod("serving", SERVE, node=first)):
+        address = pod_in(busy, "serving", "Running")["status"]["podIP"]
+        with pods(busy, pod("asking", REACH.replace("PEER", address).replace("NODE", name_of(second)), node=second)):
+            said = output(busy, "asking")
+    assert said["peer"] == "serving", "across two nodes"
+    assert said["version"] == "v1.35.0", "through the service, past kube-proxy"
+    host = name_of(second).split(".")[0].removeprefix("ip-").replace("-", ".")
+    assert said["names"] == {"kubernetes.default.svc.cluster.local": "172.20.0.1", name_of(second): host}
+
+
+def test_a_service_leads_to_pods_on_every_node(busy: Running, train: NodeGroup) -> None:
+    first, second = train.real_nodes()
+    service = {"metadata": {"name": "both"}, "spec": {"selector": {"part": "both"}, "ports": [{"port": 7000}]}}
+    servers = [pod(f"server-{number}", SERVE, node=node) for number, node in enumerate((first, second))]
+    for server in servers:
+        server["metadata"]["labels"]["part"] = "both"
+    program = """
+import json, socket, time
+seen = set()
+while len(seen) < 2:
+    try:
+        seen.add(socket.create_connection(("both", 7000), timeout=2).recv(100).decode())
+    except OSError:
+        time.sleep(0.2)
+print(json.dumps(sorted(seen)))
+"""
+    busy.api.create("/api/v1/namespaces/default/services", service)
+    try:
+        with pods(busy, *servers, pod("client", program, node=first)):
+            assert output(busy, "client") == ["server-0", "server-1"]
+    finally:
+        busy.api.delete("/api/v1/namespaces/default/services/both")
+
+
+def test_a_pod_has_the_memory_and_pages_of_its_type(busy: Running, train: NodeGroup) -> None:
+    amounts = {"memory": "900Gi", "hugepages-2Mi": "5Gi"}
+    container = {"resources": {"requests": {"cpu": "100m", **amounts}, "limits": amounts}}
+    with pods(busy, pod("large", node=train.real_nodes()[0], container=container)):
+        assert pod_in(busy, "large", "Running")["spec"]["containers"][0]["resources"]["limits"] == amounts
+
+
+def test_an_image_that_nobody_has_is_err_image_pull(busy: Running, system: NodeGroup) -> None:
+    with pods(busy, pod("missing", container={"image": "ghcr.io/nobody/nothing:1"}, node=system.nodes()[0])):
+
+        def reason() -> str:
+            states = busy.api.get(pod_path("missing"))["status"].get("containerStatuses", [])
+            return str(states[0]["state"].get("waiting", {}).get("reason")) if states else ""
+
+        assert wait_while(reason, lambda text: text in ("", "ContainerCreating")) in ("ErrImagePull", "ImagePullBackOff")
+
+
+def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, train: NodeGroup) -> None:
+    """The plugins' DaemonSets as upstream writes them: host path, dropped capabilities, no argument."""
+    node = train.real_nodes()[0]
+    resources = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
+    assert not set(resources) & set(node["status"]["capacity"])
+    images = (
+        "nvcr.io/nvidia/k8s-device-plugin:v0.18.0",
+        "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.13",
+    )
+    for name, image in zip(("gpu-plugin", "efa-plugin"), images, strict=True):
+        busy.api.create("/apis/apps/v1/namespaces/kube-system/daemonsets", device_plugin(name, image))
+    try:
+        for each in train.real_nodes():
+            path = f"/api/v1/nodes/{name_of(each)}"
+            offered = wait_while(
+                lambda path=path: busy.api.get(path)["status"]["allocatable"],
+                lambda found: [found.get(name, "0") for name in resources] != ["8", "2"],
+            )
+            assert [offered[name] for name in resources] == ["8", "2"]
+        wanted = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "2"}
+        program = "import json, os; print(json.dumps(os.environ['NVIDIA_VISIBLE_DEVICES'].split(',')))"
+        with pods(busy, pod("with-gpus", program, container={"resources": {"limits": wanted}}, node=node)):
+            assert len(set(output(busy, "with-gpus"))) == 8
+    finally:
+        for name in ("gpu-plugin", "efa-plugin"):
+            busy.api.delete(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{name}")
+
+
+def device_plugin(name: str, image: str) -> dict[str, Any]:
+    folder = "/var/lib/kubelet/device-plugins"
+    container = {
+        "name": name,
+        "image": image,
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "device-plugin", "mountPath": folder}],
+    }
+    spec = {
+        "tolerations": [{"operator": "Exists"}],
+        "nodeSelector": {"gpumpi.io/pool": "train"},
+        "containers": [container],
+        "volumes": [{"name": "device-plugin", "hostPath": {"path": folder}}],
+    }
+    labels = {"name": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+def test_nodes_that_run_get_the_new_labels_and_taints_of_their_group(busy: Running, system: NodeGroup) -> None:
+    taint = {"key": "team", "value": "a", "effect": "NO_EXECUTE"}
+    system.update("update_nodegroup_config", labels={"addOrUpdateLabels": {"team": "a"}}, taints={"addOrUpdateTaints": [taint]})
+    (node,) = wait_while(system.nodes, lambda nodes: nodes[0]["metadata"]["labels"].get("team") != "a")
+    assert {"key": "team", "value": "a", "effect": "NoExecute"} in node["spec"]["taints"]
+    system.update("update_nodegroup_config", labels={"removeLabels": ["team"]}, taints={"removeTaints": [taint]})
+    (node,) = wait_while(system.nodes, lambda nodes: "team" in nodes[0]["metadata"]["labels"])
+    assert "taints" not in node["spec"]
+
+
+def test_logs_and_commands_of_pods_reach_who_asks(busy: Running, system: NodeGroup, tmp_path: Path) -> None:
+    with pods(busy, pod("talking", "print('hello', flush=True)\n" + FOREVER, node=system.nodes()[0])):
+        pod_in(busy, "talking", "Running")
+        config = busy.kubeconfig(tmp_path / "config")
+        wait_while(lambda: busy.kubectl(config, "logs", "talking").stdout, lambda text: text != "hello\n")
+        assert busy.kubectl(config, "exec", "talking", "--", "echo", "from inside").stdout == "from inside\n"
