@@ -79,4 +79,7 @@ def remove_route(namespace: str, place: Place) -> None:
             except NetlinkError:  # never made, or gone with its link
                 return
 
-    network.inside(namespace, remove)
+    try:
+        network.inside(namespace, remove)
+    except FileNotFoundError:  # the other node leaves as well
+        return

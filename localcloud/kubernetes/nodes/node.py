@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,7 +108,8 @@ class Node:
         links.add_routes(self._cluster_namespace, [self.place])
         links.add_routes(namespace, others)
         for other in others:
-            links.add_routes(other.namespace, [self.place])
+            with suppress(FileNotFoundError):  # it leaves meanwhile
+                links.add_routes(other.namespace, [self.place])
 
     def _make_cgroup(self) -> None:
         for folder in self._cgroups.folders(self._cgroup):
