@@ -14,3 +14,8 @@ def remove(host: str, port: int) -> None:
 def is_ours(host: str) -> bool:
     """`host` as in a Host header: with the port, unless it is 80."""
     return host in _addresses
+
+
+def url() -> str:
+    """Where a client in this process finds us."""
+    return next(f"http://{address}" for address in sorted(_addresses) if address.startswith("127.0.0.1"))

@@ -1,0 +1,81 @@
+"""`python -m localcloud.kubernetes.efs_csi --instance i-... --region R --aws URL --pid PID`: the driver on one node.
+
+It starts where the machine's Python is and then enters the node's mount namespace, by the pid of a process of the node.
+"""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from localcloud.kubernetes.efs_csi import DRIVER, mounts
+from localcloud.kubernetes.efs_csi.handles import Handle
+from localcloud.kubernetes.efs_csi.node_server import Driver, MountRefused, Source, serve
+
+KUBELET = Path("/var/lib/kubelet")
+ENDPOINT = KUBELET / "plugins" / DRIVER / "csi.sock"
+REGISTRATION = KUBELET / "plugins_registry" / f"{DRIVER}-reg.sock"
+TIMEOUT_SECONDS = 30.0
+STOP_SECONDS = 5.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.efs_csi")
+    parser.add_argument("--instance", required=True, help="the EC2 instance that is the node")
+    parser.add_argument("--region", required=True)
+    parser.add_argument("--aws", required=True, help="the local AWS, as the node reaches it")
+    parser.add_argument("--pid", type=int, required=True, help="of a process of the node")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    mounts.enter(arguments.pid)
+    ending = threading.Event()
+
+    def end(*_: int | FrameType | None) -> None:
+        ending.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    driver = Driver(arguments.instance, ENDPOINT, Aws(arguments.aws, arguments.region, arguments.instance).resolve, mounts)
+    server = serve(driver, ENDPOINT, REGISTRATION)
+    ending.wait()
+    # without its socket the kubelet takes the driver out again
+    REGISTRATION.unlink(missing_ok=True)
+    server.stop(STOP_SECONDS).wait()
+    return 0
+
+
+class Aws:
+    """Asks the local AWS whether the node may mount, and where the files are."""
+
+    def __init__(self, url: str, region: str, instance: str) -> None:
+        self._url, self._region, self._instance = url, region, instance
+        self._opener = build_opener(ProxyHandler({}))
+
+    def resolve(self, handle: Handle, encrypted: bool) -> Source:
+        asked = {
+            "region": self._region,
+            "instance": self._instance,
+            "fileSystem": handle.file_system,
+            "accessPoint": handle.access_point,
+            "path": handle.path,
+            "encrypted": encrypted,
+        }
+        request = Request(f"{self._url}/local-cloud/efs/mounts", json.dumps(asked).encode(), method="POST")
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+                answer = json.load(response)
+        except HTTPError as error:
+            raise MountRefused(error.read().decode(errors="replace").strip()) from error
+        if "error" in answer:
+            raise MountRefused(answer["error"])
+        return Source(Path(answer["folder"]), answer["readOnly"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""The driver's controller: watches claims and volumes, makes and removes access points. Runs in the local AWS's process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from localcloud.aws import gateway, listening
+from localcloud.kubernetes.client import Api, ApiError
+from localcloud.kubernetes.efs_csi import DRIVER, handles, provisioning
+from localcloud.kubernetes.efs_csi.handles import Handle
+from localcloud.kubernetes.efs_csi.provisioning import Json, Unprovisionable
+from localcloud.kubernetes.pod_identity import credentials
+from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+NAMESPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
+WATCH_SECONDS = 10
+"""Then everything is looked at again: what failed is tried once more."""
+PAUSE_SECONDS = 1.0
+_CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
+
+
+class Controller:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._ending = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._follow, args=arguments, name=f"efs-csi-{cluster.id}", daemon=True)
+            for arguments in ((_CLAIMS, self._provision), (_VOLUMES, self._remove))
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Its threads end with their watches."""
+        self._ending.set()
+
+    def _follow(self, path: str, handle: Callable[[Json], None]) -> None:
+        while not self._ending.is_set():
+            try:
+                for event in self._cluster.api.watch(path, seconds=WATCH_SECONDS):
+                    if self._ending.is_set():
+                        return
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        handle(event["object"])
+            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server restarts, or is not there any more
+                log.debug("watching %s: %r", path, error)
+                self._ending.wait(PAUSE_SECONDS)
+
+    def _provision(self, claim: Json) -> None:
+        if not provisioning.is_ours(claim):
+            return
+        try:
+            storage_class = self._api.find(f"/apis/storage.k8s.io/v1/storageclasses/{claim['spec']['storageClassName']}")
+            if storage_class is None:
+                return
+            made = self._create(storage_class, claim)
+        except (Unprovisionable, Refused, ClientError, BotoCoreError) as error:
+            message = f'failed to provision volume with StorageClass "{claim["spec"]["storageClassName"]}": {error}'
+            self._tell(claim, "ProvisioningFailed", message, "Warning")
+            return
+        try:
+            self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(made)))
+        except ApiError as error:
+            if error.status == 409:  # seen twice
+                return
+            raise
+        self._tell(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
+
+    def _create(self, storage_class: Json, claim: Json) -> Handle:
+        efs = self._efs()
+        file_system = provisioning.file_system_of(storage_class)
+        points = [
+            point
+            for page in efs.get_paginator("describe_access_points").paginate(FileSystemId=file_system)
+            for point in page["AccessPoints"]
+        ]
+        token = provisioning.volume_name(claim)
+        known = next((point for point in points if point["ClientToken"] == token), None)
+        if known is not None:
+            return Handle(file_system, known["AccessPointId"])
+        taken = {point["PosixUser"]["Gid"] for point in points if point.get("PosixUser")}
+        made = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
+        log.info("claim %s: access point %s", token, made["AccessPointId"])
+        return Handle(file_system, made["AccessPointId"])
+
+    def _remove(self, volume: Json) -> None:
+        if not provisioning.is_done_with(volume):
+            return
+        handle = handles.parse(volume["spec"]["csi"]["volumeHandle"])
+        try:
+            self._efs().delete_access_point(AccessPointId=handle.access_point)
+        except (Refused, ClientError, BotoCoreError) as error:
+            if "AccessPointNotFound" not in str(error):
+                self._tell(volume, "VolumeFailedDelete", str(error), "Warning")
+                return
+        self._api.delete(f"{_VOLUMES}/{volume['metadata']['name']}")
+        log.info("volume %s and its access point are gone", volume["metadata"]["name"])
+
+    @property
+    def _api(self) -> Api:
+        return self._cluster.api
+
+    def _efs(self) -> Any:
+        """With the role of the controller's service account, as its pod would have it."""
+        import boto3
+
+        cluster = self._cluster
+        pod = Pod(NAMESPACE, SERVICE_ACCOUNT, "efs-csi-controller", "efs-csi-controller")
+        with gateway.LOCK:
+            keys = credentials.assume(cluster.account, cluster.region, cluster.name, pod)
+        session = boto3.session.Session(
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys["Token"],
+            region_name=cluster.region,
+        )
+        return session.client("efs", endpoint_url=listening.url())
+
+    def _tell(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
+        """An event, as `kubectl describe` shows it; the same one again is counted."""
+        metadata = about["metadata"]
+        namespace = metadata.get("namespace", "default")
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        name = f"{metadata['name']}.{reason.lower()}"
+        path = f"/api/v1/namespaces/{namespace}/events/{name}"
+        known = self._api.find(path)
+        if known is not None and known["message"] == message:
+            self._api.patch(path, {"count": known["count"] + 1, "lastTimestamp": now})
+            return
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": about["kind"], **_reference(metadata)},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": DRIVER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        if known is not None:
+            self._api.delete(path)
+        self._api.create(f"/api/v1/namespaces/{namespace}/events", event)
+
+
+def _reference(metadata: Mapping[str, Any]) -> Json:
+    return {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in metadata}

@@ -1,0 +1,170 @@
+"""The driver on a node: CSI's identity and node services, and the registration by which the kubelet finds them.
+
+https://kubernetes-csi.github.io/docs/developing.html; unary calls only, so handlers stand in a table.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+
+from localcloud.kubernetes.efs_csi import DRIVER, handles
+from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
+from localcloud.kubernetes.efs_csi.messages import csi, registration
+
+log = logging.getLogger(__name__)
+
+VERSION = "v3.4.1"
+"""Of the driver that it stands for."""
+ENCRYPT_IN_TRANSIT = "encryptInTransit"
+_GET_VOLUME_STATS = 2
+_BYTES = 1
+_THREADS = 8
+
+
+class MountRefused(Exception):
+    """The text says why."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a volume shows."""
+
+    folder: Path
+    read_only: bool
+
+
+Resolve = Callable[[Handle, bool], Source]
+"""Handle and whether the transport is encrypted -> where its files are. Raises MountRefused."""
+
+
+class Mounter(Protocol):
+    def bind(self, source: Path, target: Path, *, read_only: bool) -> None: ...
+
+    def unmount(self, target: Path) -> None: ...
+
+
+class Driver:
+    """Answers the calls by name; what it raises becomes gRPC's error."""
+
+    def __init__(self, node_id: str, endpoint: Path, resolve: Resolve, mounter: Mounter) -> None:
+        self._node_id, self._endpoint, self._resolve, self._mounter = node_id, endpoint, resolve, mounter
+
+    def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
+        """Full name of a call -> class of its request, and what answers it."""
+        nothing = csi("Nothing")
+        return {
+            "csi.v1.Identity/GetPluginInfo": (
+                nothing,
+                lambda _: csi("GetPluginInfoResponse")(name=DRIVER, vendor_version=VERSION),
+            ),
+            "csi.v1.Identity/GetPluginCapabilities": (nothing, lambda _: csi("GetPluginCapabilitiesResponse")()),
+            "csi.v1.Identity/Probe": (nothing, lambda _: csi("ProbeResponse")(ready=csi("Bool")(value=True))),
+            "csi.v1.Node/NodeGetInfo": (nothing, lambda _: csi("NodeGetInfoResponse")(node_id=self._node_id)),
+            "csi.v1.Node/NodeGetCapabilities": (nothing, self._capabilities),
+            "csi.v1.Node/NodePublishVolume": (csi("NodePublishVolumeRequest"), self._publish),
+            "csi.v1.Node/NodeUnpublishVolume": (csi("NodeUnpublishVolumeRequest"), self._unpublish),
+            "csi.v1.Node/NodeGetVolumeStats": (csi("NodeGetVolumeStatsRequest"), self._stats),
+            "pluginregistration.Registration/GetInfo": (registration("InfoRequest"), self._info),
+            "pluginregistration.Registration/NotifyRegistrationStatus": (registration("RegistrationStatus"), self._registered),
+        }
+
+    def _capabilities(self, _: Any) -> Any:
+        able = csi("NodeServiceCapability")(rpc=csi("RPC")(type=_GET_VOLUME_STATS))
+        return csi("NodeGetCapabilitiesResponse")(capabilities=[able])
+
+    def _publish(self, request: Any) -> Any:
+        if not request.target_path:
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "Target path not provided")
+        if request.volume_capability.HasField("block"):
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "Volume capability not supported: EFS has no block devices")
+        try:
+            handle = handles.parse(request.volume_id)
+        except InvalidHandle as error:
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
+        encrypted = str(request.volume_context.get(ENCRYPT_IN_TRANSIT, "true")).lower()
+        if encrypted not in ("true", "false"):
+            message = f"Volume context property {ENCRYPT_IN_TRANSIT!r} must be a boolean value, not {encrypted!r}"
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, message)
+        flags = request.volume_capability.mount.mount_flags
+        try:
+            source = self._resolve(handle, encrypted == "true")
+            read_only = source.read_only or request.readonly or "ro" in flags
+            self._mounter.bind(source.folder, Path(request.target_path), read_only=read_only)
+        except (MountRefused, OSError) as error:
+            message = f"Could not mount {str(handle)!r} at {request.target_path!r}: {error}"
+            raise CallFailed(grpc.StatusCode.INTERNAL, message) from error
+        log.info("mounted %s at %s", handle, request.target_path)
+        return csi("Nothing")()
+
+    def _unpublish(self, request: Any) -> Any:
+        try:
+            self._mounter.unmount(Path(request.target_path))
+        except OSError as error:
+            raise CallFailed(grpc.StatusCode.INTERNAL, f"Could not unmount {request.target_path!r}: {error}") from error
+        log.info("unmounted %s", request.target_path)
+        return csi("Nothing")()
+
+    def _stats(self, request: Any) -> Any:
+        try:
+            found = os.statvfs(request.volume_path)
+        except OSError as error:
+            raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not look at {request.volume_path!r}: {error}") from error
+        total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        usage = csi("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
+        return csi("NodeGetVolumeStatsResponse")(usage=[usage])
+
+    def _info(self, _: Any) -> Any:
+        return registration("PluginInfo")(
+            type="CSIPlugin", name=DRIVER, endpoint=str(self._endpoint), supported_versions=["1.0.0"]
+        )
+
+    def _registered(self, status: Any) -> Any:
+        if status.plugin_registered:
+            log.info("the kubelet has registered the driver")
+        else:
+            log.error("the kubelet does not register the driver: %s", status.error)
+        return registration("RegistrationStatusResponse")()
+
+
+class CallFailed(Exception):
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, calls: Mapping[str, tuple[Any, Callable[[Any], Any]]]) -> None:
+        self._handlers = {f"/{name}": _handler(name, *entry) for name, entry in calls.items()}
+
+    def service(self, details: Any) -> Any:
+        return self._handlers.get(details.method)
+
+
+def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any:
+    def call(request: Any, context: Any) -> Any:
+        try:
+            return answer(request)
+        except CallFailed as failed:
+            log.warning("%s: %s", name, failed)
+            context.abort(failed.code, str(failed))
+
+    return grpc.unary_unary_rpc_method_handler(
+        call, request_deserializer=request_class.FromString, response_serializer=lambda message: message.SerializeToString()
+    )
+
+
+def serve(driver: Driver, *sockets: Path) -> grpc.Server:
+    """Answer on these unix sockets; what a predecessor left at their paths goes."""
+    server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
+    for path in sockets:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        server.add_insecure_port(f"unix:{path}")
+    server.start()
+    return server

@@ -1,0 +1,191 @@
+"""A claim of a storage class with provisioningMode efs-ap -> an access point of its own, and a volume that names it. Pure.
+
+https://github.com/kubernetes-sigs/aws-efs-csi-driver/blob/master/docs/README.md: storage class parameters
+"""
+
+import re
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.kubernetes.efs_csi import DRIVER
+
+Json = dict[str, Any]
+
+CLUSTER_TAG = "efs.csi.aws.com/cluster"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+"""Annotation by which Kubernetes tells a provisioner that a claim is its to serve, and that it is time."""
+_GROUPS = range(50_000, 7_000_001)
+_PERMISSIONS = re.compile(r"[0-7]{3,4}")
+_LONGEST_PATH, _MOST_LEVELS = 100, 4
+_PATTERN = re.compile(r"\$\{([^}]*)\}")
+_PARAMETERS = {
+    "provisioningMode",
+    "fileSystemId",
+    "directoryPerms",
+    "uid",
+    "gid",
+    "gidRangeStart",
+    "gidRangeEnd",
+    "basePath",
+    "subPathPattern",
+    "ensureUniqueDirectory",
+}
+_NOT_HERE = {"az", "reuseAccessPoint", "crossaccount", "enforceZoneAffinity", "enableTagging"}
+"""Parameters of the real driver that this one does not have: a class with one is refused, not half obeyed."""
+
+
+class Unprovisionable(Exception):
+    """The text says what is wrong with class or claim."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One claim's access point."""
+
+    file_system: str
+    uid: int
+    gid: int
+    path: str
+    permissions: str
+    token: str
+
+    def request(self) -> Json:
+        """Of CreateAccessPoint."""
+        return {
+            "ClientToken": self.token,
+            "FileSystemId": self.file_system,
+            "PosixUser": {"Uid": self.uid, "Gid": self.gid},
+            "RootDirectory": {
+                "Path": self.path,
+                "CreationInfo": {"OwnerUid": self.uid, "OwnerGid": self.gid, "Permissions": self.permissions},
+            },
+            "Tags": [{"Key": CLUSTER_TAG, "Value": "true"}],
+        }
+
+
+def file_system_of(storage_class: Mapping[str, Any]) -> str:
+    """Checked, for it is looked at first."""
+    parameters: Mapping[str, str] = storage_class.get("parameters") or {}
+    for name in sorted(parameters):
+        if name in _NOT_HERE:
+            raise Unprovisionable(f"the parameter {name} is not emulated here")
+        if name not in _PARAMETERS:
+            raise Unprovisionable(f"Unknown parameter {name}")
+    if parameters.get("provisioningMode") != "efs-ap":
+        raise Unprovisionable(f"Provisioning mode {parameters.get('provisioningMode', '')} is not supported: there is efs-ap")
+    if not parameters.get("fileSystemId"):
+        raise Unprovisionable("Missing fileSystemId parameter")
+    return parameters["fileSystemId"]
+
+
+def wanted(storage_class: Mapping[str, Any], claim: Mapping[str, Any], taken_groups: Collection[int]) -> Wanted:
+    """`taken_groups`: group ids of the file system's access points."""
+    file_system = file_system_of(storage_class)
+    parameters: Mapping[str, str] = storage_class["parameters"]
+    permissions = parameters.get("directoryPerms", "")
+    if not _PERMISSIONS.fullmatch(permissions):
+        raise Unprovisionable(f'directoryPerms must be an octal number, as "700", not {permissions!r}')
+    gid = _number(parameters, "gid")
+    if gid is None:
+        gid = _free_group(parameters, taken_groups)
+    uid = _number(parameters, "uid")
+    name = volume_name(claim)
+    return Wanted(file_system, gid if uid is None else uid, gid, _path(parameters, claim, name), permissions, name)
+
+
+def volume_name(claim: Mapping[str, Any]) -> str:
+    return f"pvc-{claim['metadata']['uid']}"
+
+
+def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
+    """The PersistentVolume, for this claim only."""
+    metadata, spec = claim["metadata"], claim["spec"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume_name(claim), "annotations": {PROVISIONED_BY: DRIVER}},
+        "spec": {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "accessModes": spec["accessModes"],
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+            "storageClassName": storage_class["metadata"]["name"],
+            "mountOptions": storage_class.get("mountOptions") or [],
+            "volumeMode": "Filesystem",
+            "csi": {"driver": DRIVER, "volumeHandle": handle},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+        },
+    }
+
+
+def is_ours(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim waits for this driver."""
+    metadata = claim["metadata"]
+    return (
+        metadata.get("annotations", {}).get(STORAGE_PROVISIONER) == DRIVER
+        and not claim["spec"].get("volumeName")
+        and "deletionTimestamp" not in metadata
+    )
+
+
+def is_done_with(persistent: Mapping[str, Any]) -> bool:
+    """Whether a volume that this driver made is to go, and its access point with it."""
+    return (
+        persistent.get("status", {}).get("phase") == "Released"
+        and persistent["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+        and persistent["metadata"].get("annotations", {}).get(PROVISIONED_BY) == DRIVER
+        and "deletionTimestamp" not in persistent["metadata"]
+    )
+
+
+def _path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) -> str:
+    pattern = parameters.get("subPathPattern")
+    if pattern is None:
+        below = name
+    else:
+        below = _PATTERN.sub(lambda match: _value(match[1], claim, name), pattern).strip("/")
+        if parameters.get("ensureUniqueDirectory", "true") == "true":
+            below = f"{below}-{uuid.UUID(claim['metadata']['uid'])}"
+    path = "/".join(["", *(part for part in f"{parameters.get('basePath', '')}/{below}".split("/") if part)])
+    if len(path) > _LONGEST_PATH or path.count("/") > _MOST_LEVELS:
+        raise Unprovisionable(
+            f"Proposed path '{path}' exceeds EFS limits: {_LONGEST_PATH} characters and {_MOST_LEVELS} directories"
+        )
+    return path
+
+
+def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
+    """A part of a subPathPattern."""
+    metadata = claim["metadata"]
+    known = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
+    if name not in known:
+        raise Unprovisionable(f"subPathPattern has ${{{name}}}; there are {', '.join(f'${{{one}}}' for one in known)}")
+    return str(known[name])
+
+
+def _free_group(parameters: Mapping[str, str], taken: Collection[int]) -> int:
+    first, last = _number(parameters, "gidRangeStart"), _number(parameters, "gidRangeEnd")
+    if (first is None) != (last is None):
+        raise Unprovisionable("gidRangeStart and gidRangeEnd must be given together")
+    groups = _GROUPS if first is None or last is None else range(first, last + 1)
+    free = next((group for group in groups if group not in taken), None)
+    if free is None:
+        raise Unprovisionable(f"no group id is free from {groups.start} to {groups.stop - 1}")
+    return free
+
+
+def _number(parameters: Mapping[str, str], name: str) -> int | None:
+    text = parameters.get(name)
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise Unprovisionable(f"{name} must be a number, not {text!r}")
+    return int(text)
