@@ -14,7 +14,7 @@ def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescri
     platform = settings.platform
     return ClusterDescription(
         cluster=settings.cluster_name,
-        pools=tuple(_pool(plan) for plan in plans.values()),
+        pools=tuple(_pool(plan, efa=platform.transport == "auto") for plan in plans.values()),
         launcher_pool=SYSTEM_POOL,
         namespaces=tuple(_namespace(name, settings) for name in platform.namespaces),
         mpi_operator=platform.mpi_operator,
@@ -23,7 +23,7 @@ def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescri
     )
 
 
-def _pool(plan: PoolPlan) -> PoolDescription:
+def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
     hugepages_mib = HUGE_PAGES * HUGE_PAGE_MIB if spec.huge_pages else 0
     offer = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
@@ -39,7 +39,7 @@ def _pool(plan: PoolPlan) -> PoolDescription:
         labels=dict(spec.labels),
         taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in spec.taints),
         max_size=spec.sizes.maximum,
-        transport="efa" if spec.efa_interfaces else "tcp",
+        transport="efa" if efa and spec.efa_interfaces else "tcp",
     )
 
 

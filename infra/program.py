@@ -246,6 +246,7 @@ def _platform(
         access=cluster.access,
         system_nodes=system.node_group,
         autoscaler_role=scaler.association if scaler else None,
+        jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from infra.jobs.model import Job
 from infra.model import Model, Names
 from infra.naming import JOB_NAMESPACE, Naming
 from infra.problems import SettingsError
@@ -320,6 +321,11 @@ class Platform(Model):
         description="A folder or https address that holds upstream's manifests as raw.githubusercontent.com does; so does the "
         "variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
     )
+    transport: Literal["auto", "tcp"] = Field(
+        "auto",
+        description="What carries MPI's messages between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
+        "EFA. Change: jobs submitted later.",
+    )
     cpu_request_factor: float = Field(
         1.0,
         description="CPU requests of platform and jobs are multiplied by it; below 1 only where small nodes stand for large "
@@ -342,6 +348,11 @@ class Settings(Model):
         (), description="GPU node pools. Change: order and more of them move nothing; removing one ends its nodes."
     )
     platform: Platform = Field(Platform(), description="What runs in the cluster beside jobs. Change: see its fields.")
+    jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
+        (),
+        description="Jobs that run once; `pulumi up` does not wait for their end. What one may say: docs/jobs.md. "
+        "Change: a job whose text changes is removed and runs again; one that leaves the file is removed.",
+    )
     cost_center: str | None = Field(
         None,
         description="Value of the tag `cost-center` on everything; the stack's name by default. "

@@ -7,6 +7,8 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.jobs.cluster import ClusterDescription
+from infra.jobs.component import StackJobs, StackJobsArgs
+from infra.jobs.model import Job
 from infra.naming import COMPONENT, Naming
 from infra.platform import queue
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
@@ -52,6 +54,7 @@ class PlatformArgs:
     system_nodes: pulumi.Resource
     """Where operators run: they go before it goes."""
     autoscaler_role: pulumi.Resource | None
+    jobs: Sequence[Job] = ()
 
 
 class Platform(pulumi.ComponentResource):
@@ -73,8 +76,11 @@ class Platform(pulumi.ComponentResource):
         )
         self._install_plugins()
         operators = self._install_operators()
-        self._install_namespaces(operators)
+        before_jobs = self._install_namespaces(operators)
         self._install_autoscaler()
+        if args.jobs:
+            wanted = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
+            StackJobs(self._naming.name("jobs"), wanted, self._child)
         DescribedCluster(self._naming.name("description"), DescribedClusterArgs(self._site, args.description), self._child)
         self.register_outputs({})
 
@@ -116,18 +122,17 @@ class Platform(pulumi.ComponentResource):
             running.append(Queue(self._naming.name("queue"), admitted, self._child).cluster_queue)
         return running
 
-    def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> None:
+    def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        """Returns what must be there before a job."""
         args, site = self._args, self._site
         names = [one.name for one in args.description.namespaces]
         wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, after=operators)
         made = Namespaces(self._naming.name("namespaces"), wanted, self._child)
         if args.volume is not None:
             file_system, access_point = args.volume
-            SharedVolume(
-                self._naming.name("shared-volume"),
-                SharedVolumeArgs(site, file_system, access_point, made.namespaces),
-                self._child,
-            )
+            volume = SharedVolumeArgs(site, file_system, access_point, made.namespaces)
+            return [made, SharedVolume(self._naming.name("shared-volume"), volume, self._child)]
+        return [made]
 
     def _install_autoscaler(self) -> None:
         args = self._args

@@ -9,6 +9,7 @@ from infra.validation import (
     access,
     capacity,
     cluster,
+    jobs,
     labels,
     moves,
     names,
@@ -56,6 +57,7 @@ OFFLINE: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
     platform.manifest_mirror,
     tags.cost_center,
     tags.extra,
+    jobs.listed,
 )
 
 WITH_FACTS: tuple[Callable[[Settings, Facts], Iterator[Problem]], ...] = (
@@ -82,6 +84,7 @@ WITH_FACTS: tuple[Callable[[Settings, Facts], Iterator[Problem]], ...] = (
     platform.reachable,
     platform.manifests,
     quotas.enough,
+    jobs.in_cluster,
 )
 
 

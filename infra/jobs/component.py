@@ -1,0 +1,104 @@
+"""Jobs that a stack lists, registered by the same functions that serve the command line."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.keys import KeyPair
+from infra.jobs.model import Job
+from infra.jobs.render import Piece, of_a_stack, render
+from infra.naming import COMPONENT
+from infra.platform import objects
+from infra.platform.site import Site
+
+NO_KEYS = KeyPair("", "")
+"""Stands for any key pair where a job's text is compared."""
+
+
+@dataclass(frozen=True)
+class StackJobsArgs:
+    site: Site
+    cluster: ClusterDescription
+    jobs: Sequence[Job]
+    after: Sequence[pulumi.Resource]
+    """Namespaces, queues and volumes."""
+
+
+class StackJobs(pulumi.ComponentResource):
+    """Creates:
+    - the objects of every job of the stack; none is waited for, and none goes before it leaves the stack file
+    - all of a job's objects anew, and so the job once more, when its text changes
+    """
+
+    def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:StackJobs", name, None, opts)
+        self._name, self._args = name, args
+        for job in args.jobs:
+            self._create(of_a_stack(job))
+        self.register_outputs({})
+
+    def _create(self, job: Job) -> None:
+        pieces = render(job, self._args.cluster)
+        text = digest(render(job, self._args.cluster, lambda: NO_KEYS))
+        main, *others = pieces
+        if job.launcher == "mpijob":
+            self._register(main, text)
+            return
+        # What a job's pods need is there before them; a keeper is there before what goes with it
+        made: list[pulumi.Resource] = []
+        keeper: pulumi.Input[str] | None = None
+        for piece in [*others, main]:
+            one = self._register(piece, text, made, keeper if piece.owner == "keeper" else None)
+            if piece.manifest["kind"] == "Job" and piece is not main:
+                keeper = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
+            made.append(one)
+
+    def _register(
+        self, piece: Piece, text: str, after: Sequence[pulumi.Resource] = (), keeper: pulumi.Input[str] | None = None
+    ) -> pulumi.CustomResource:
+        manifest = _unawaited(piece.manifest, keeper, f"{piece.manifest['metadata']['labels']['gpumpi.io/job']}-keeper")
+        secret = manifest["kind"] == "Secret"
+        options = pulumi.ResourceOptions.merge(
+            self._args.site.options(self, *self._args.after, *after),
+            pulumi.ResourceOptions(
+                replacement_trigger=text,
+                delete_before_replace=True,  # names are fixed
+                ignore_changes=["stringData"] if secret else None,  # every run of this program makes other keys
+                additional_secret_outputs=["stringData", "data"] if secret else None,
+            ),
+        )
+        if manifest["kind"] != "MPIJob":
+            return objects.register(self._name, manifest, options)
+        name = f"{self._name}-mpijob-{manifest['metadata']['name']}"
+        return kubernetes.apiextensions.CustomResource(
+            name,
+            api_version=manifest["apiVersion"],
+            kind=manifest["kind"],
+            metadata=manifest["metadata"],
+            spec=manifest["spec"],
+            opts=options,
+        )
+
+
+def digest(pieces: Sequence[Piece]) -> str:
+    """Of a job's objects: another one is another job."""
+    whole = json.dumps([piece.manifest for piece in pieces], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _unawaited(manifest: Mapping[str, Any], keeper: pulumi.Input[str] | None, keeper_name: str) -> dict[str, Any]:
+    """An object whose readiness `up` does not wait for; secrets as Pulumi's secrets."""
+    metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
+    if keeper is not None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": keeper_name, "uid": keeper}
+        metadata["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": False}]
+    whole = {**manifest, "metadata": metadata}
+    if manifest["kind"] == "Secret":
+        whole["stringData"] = pulumi.Output.secret(manifest["stringData"])
+    return whole

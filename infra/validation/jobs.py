@@ -1,0 +1,37 @@
+"""Jobs of a stack: the same rules as for `scripts/cluster submit`, before anything is made."""
+
+from collections.abc import Iterator
+
+from infra.facts.model import Facts
+from infra.problems import Problem, shown
+from infra.settings import Settings
+
+
+def listed(settings: Settings) -> Iterator[Problem]:
+    if settings.jobs and settings.platform.install is False:
+        yield Problem("jobs", "need the platform, which `platform.install: false` leaves out; remove one of both")
+    first: dict[tuple[str | None, str], str] = {}
+    for index, job in enumerate(settings.jobs):
+        path = f"jobs[{index}]"
+        key = (job.namespace, job.name)
+        if key in first:
+            yield Problem(f"{path}.name", f"{shown(job.name)} is the name of {first[key]} too; choose another")
+        first.setdefault(key, path)
+
+
+def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """What needs the pools' nodes; it waits until these are free of problems themselves."""
+    if not settings.jobs:
+        return
+    from infra.description import describe  # loads Pulumi's AWS SDK
+    from infra.jobs.validation import check
+    from infra.pools import plan
+
+    try:
+        cluster = describe(settings, plan(settings, facts))
+    except LookupError:
+        return
+    for index, job in enumerate(settings.jobs):
+        yield from check(job, cluster, f"jobs[{index}]")
+        if job.namespace is not None and job.namespace not in settings.platform.namespaces:
+            yield Problem(f"jobs[{index}].namespace", f"{shown(job.namespace)} is not in platform.namespaces; add it there")
