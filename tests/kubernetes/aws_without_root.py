@@ -1,0 +1,13 @@
+"""`python -m tests.kubernetes.aws_without_root`: the local AWS on a machine that cannot run real nodes."""
+
+import sys
+
+from localcloud.aws.__main__ import main
+from localcloud.kubernetes import capability
+
+REASON = "a test pretends not to be root"
+NOTHING = capability.Capability((REASON,))
+
+if __name__ == "__main__":
+    capability.examine = lambda: NOTHING
+    sys.exit(main())

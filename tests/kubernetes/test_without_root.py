@@ -1,0 +1,48 @@
+"""Where this machine can do less: an API server on 127.0.0.1, and it is said."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from localcloud import instance
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import capability
+from tests.kubernetes import aws_without_root
+from tests.kubernetes.running import PRIVATE, Account, remains
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCloud]:
+    monkeypatch.setattr(instance, "AWS_MODULE", aws_without_root.__name__)
+    monkeypatch.setattr(capability, "examine", lambda: aws_without_root.NOTHING)
+    cloud = LocalCloud(tmp_path / "cloud")
+    try:
+        yield cloud
+    finally:
+        cloud.stop()
+        assert remains(cloud) == []
+
+
+def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_told(cloud: LocalCloud, tmp_path: Path) -> None:
+    said: list[str] = []
+    cloud.start(said.append, kubernetes=True)
+    assert said[-1] == (
+        "Kubernetes runs here as an API server with simulated nodes, which run no jobs: a test pretends not to be root"
+    )
+    account = Account(cloud)
+    cluster, other = account.create("one"), account.create("two", **PRIVATE)
+    assert {cluster.describe()["status"], other.describe()["status"]} == {"ACTIVE"}
+    assert [line for line in remains(cloud) if line.startswith("namespace")] == []
+    assert {urlsplit(each.describe()["endpoint"]).hostname for each in (cluster, other)} == {"127.0.0.1"}
+    assert {process.name for process in cluster.state.processes} >= {"etcd", "kube-apiserver", "kube-scheduler"}
+
+    config = cluster.kubeconfig(tmp_path / "config")
+    assert "namespace/kube-system" in cluster.kubectl(config, "get", "namespaces", "--output", "name").stdout
+    processes = cluster.state.processes
+    cluster.delete()
+    assert [process.name for process in processes if process.process()] == []
+    assert other.describe()["status"] == "ACTIVE"

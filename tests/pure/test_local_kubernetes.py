@@ -1,0 +1,116 @@
+"""What local Kubernetes decides before anything runs: addresses, names of DNS, the ledger, certificates."""
+
+import ssl
+import subprocess
+import sys
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import psutil
+import pytest
+from cryptography import x509
+
+from localcloud.kubernetes import capability, dns
+from localcloud.kubernetes.addresses import LINK_LOCAL, Addresses
+from localcloud.kubernetes.ledger import Entry, Ledger, process_name
+from localcloud.kubernetes.pki import Authority
+from localcloud.kubernetes.state import ClusterState, load_all
+from localcloud.kubernetes.supervisor import Crash
+
+SERVICES = IPv4Network("172.20.0.0/16")
+
+
+@pytest.mark.parametrize(
+    ("vpc", "services", "pods"),
+    [
+        ("10.0.0.0/16", "172.20.0.0/16", "100.64.0.0/16"),
+        ("100.64.0.0/20", "172.20.0.0/16", "100.80.0.0/16"),
+        ("100.64.0.0/16", "100.80.0.0/16", "198.18.0.0/16"),
+    ],
+)
+def test_pods_have_addresses_of_nobody_else(vpc: str, services: str, pods: str) -> None:
+    plan = Addresses(IPv4Network(vpc), IPv4Network(services))
+    assert plan.pods == IPv4Network(pods)
+    networks = [plan.vpc, plan.services, plan.pods_of_node(1), plan.pods_of_node(255)]
+    assert not any(one.overlaps(two) for one in networks for two in networks if one is not two)
+    assert not any(address in network for address in LINK_LOCAL for network in networks)
+
+
+def test_the_plan_is_that_of_a_vpc_and_of_eks() -> None:
+    plan = Addresses(IPv4Network("10.3.0.0/20"), SERVICES)
+    assert (plan.router, plan.kubernetes, plan.dns) == tuple(map(IPv4Address, ("10.3.0.1", "172.20.0.1", "172.20.0.10")))
+    assert plan.api_server == "https://10.3.0.1:443"
+    with pytest.raises(ValueError, match="at most 255 nodes with pod addresses of their own, not 256"):
+        plan.pods_of_node(256)
+
+
+@pytest.mark.parametrize(("region", "zone"), [("us-west-2", "us-west-2.compute.internal"), ("us-east-1", "ec2.internal")])
+def test_private_names_of_instances_are_known_as_in_the_region(region: str, zone: str) -> None:
+    assert f"template IN A {zone} {{" in dns.corefile_text("10.0.0.1", "172.20.0.10", "/file", region)
+
+
+def test_the_ledger_forgets_what_is_gone_and_a_line_that_a_crash_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "ledger"
+    ledger = Ledger(file)
+    ledger.add("namespace", "one")
+    ledger.add("cgroup", tmp_path / "group")
+    ledger.remove("namespace", "one")
+    with file.open("a") as open_file:
+        open_file.write('["+", "namesp')
+    assert Ledger(file).entries() == [Entry("cgroup", str(tmp_path / "group"))]
+
+
+def test_the_ledger_ends_a_process_and_its_children_but_not_one_with_a_used_pid(tmp_path: Path) -> None:
+    sleeping = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0); input()"
+    mine, other = (
+        subprocess.Popen([sys.executable, "-c", sleeping], stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)
+    )
+    ledger = Ledger(tmp_path / "ledger")
+    try:
+        ledger.add("process", process_name(mine.pid, psutil.Process(mine.pid).create_time()))
+        ledger.add("process", process_name(other.pid, psutil.Process(other.pid).create_time() - 5))
+        ledger.clean()
+        assert mine.wait(10) < 0
+        assert other.poll() is None, "it has the pid, but it is another process"
+    finally:
+        for process in (mine, other):
+            process.kill()
+            process.communicate()
+    assert ledger.entries() == []
+
+
+def test_certificates_name_user_groups_and_addresses_and_keys_are_private(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    issued = authority.issue("system:node:a", organizations=("system:nodes",), names=("a",), addresses=("10.0.0.9",))
+    found = x509.load_pem_x509_certificate(issued.file.read_bytes())
+    assert found.subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.IPAddress) == [IPv4Address("10.0.0.9")]
+    found.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.file.read_bytes()))
+    assert issued.key.stat().st_mode & 0o077 == 0
+    assert tmp_path.joinpath("pki").stat().st_mode & 0o077 == 0
+    ssl.create_default_context(cafile=authority.certificate.file).load_cert_chain(issued.file, issued.key)
+    again = Authority(tmp_path / "pki").issue("later")
+    issuer = x509.load_pem_x509_certificate(authority.certificate.file.read_bytes())
+    x509.load_pem_x509_certificate(again.file.read_bytes()).verify_directly_issued_by(issuer)
+
+
+def test_what_a_cluster_tells_is_read_again_the_oldest_first(tmp_path: Path) -> None:
+    crash = Crash("etcd", -9, "/log", "its last words")
+    states = [ClusterState(name, "us-west-2", "failed", problem="why", crashes=[crash]) for name in ("b", "a")]
+    for number, state in zip((2, 10), states, strict=True):
+        (tmp_path / f"{number}-{state.name}").mkdir()
+        state.save(tmp_path / f"{number}-{state.name}")
+    assert load_all(tmp_path) == states
+    assert not states[0].is_well
+    assert str(crash) == "etcd was ended by SIGKILL; the end of /log:\nits last words"
+
+
+def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert str(capability.examine()) == (
+        "Kubernetes runs here as an API server with simulated nodes, which run no jobs: real nodes need Linux, this is darwin"
+    )
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "real nodes need root" in str(capability.examine())

@@ -1,0 +1,81 @@
+"""Which programs the local cloud builds or fetches, and what it says where it cannot."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from localcloud.tools import build, catalogue, debian
+from localcloud.tools.build import BuildError
+from localcloud.tools.catalogue import TOOLS, Module, Tool
+
+MODULES = sorted({tool.module for tool in TOOLS}, key=lambda module: module.name)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
+    required = (module.folder / "go.mod").read_text()
+    for package in module.packages:
+        if package.startswith("gpumpi/"):
+            assert (module.folder / "main.go").exists()
+        else:
+            assert any(
+                package.startswith(f"{path}/") and version.removeprefix("v") == module.version
+                for path, version in re.findall(r"^\s*(?:require )?(\S+) (v\S+)", required, re.MULTILINE)
+            ), package
+            assert re.search(rf"^(tool )?\s*{re.escape(package)}$", required, re.MULTILINE), f"{package} is a tool"
+
+
+def test_every_program_of_a_module_is_a_tool() -> None:
+    assert {(tool.module.name, tool.name) for tool in TOOLS} == {
+        (module.name, program) for module in MODULES for program in module.programs
+    }
+
+
+def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "HERE", tmp_path)
+    module = Module("thing", "1.0.0", ("gpumpi/tools/thing",))
+    module.folder.mkdir()
+    seen = set()
+    for name, text in (("go.mod", "a"), ("go.mod", "b"), ("go.sum", "c"), ("main.go", "d"), ("notes.txt", "e")):
+        (module.folder / name).write_text(text)
+        seen.add(build.cached_folder(module))
+    assert len(seen) == 4
+
+
+def test_without_go_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kubelet: Tool = catalogue.KUBELET
+    with pytest.raises(BuildError, match=r"kubernetes 1\.35\.0 is built from source and needs Go 1\.24 or newer on PATH"):
+        build.ensure(kubelet, print)
+
+
+def test_what_is_on_path_wins_over_debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "etcd").write_text("#!/bin/sh\n")
+    (tmp_path / "etcd").chmod(0o755)
+    assert debian.ensure(debian.ETCD, print) == tmp_path
+
+
+def test_where_debian_is_not_the_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(
+        BuildError, match=r"^no-such-program: not found on PATH, and only Debian .* \(apt-get, dpkg-deb is missing\)"
+    ):
+        debian.ensure(debian.Package("nothing", ("no-such-program",)), print)
+
+
+def test_a_program_that_brought_its_libraries_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "root"
+    libraries, program = root / "usr/lib/x86_64-linux-gnu", root / "usr/sbin/many"
+    (libraries / "xtables").mkdir(parents=True)
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH $XTABLES_LIBDIR $1"\n')
+    program.chmod(0o755)
+    debian._make_bin(debian.Package("p", ("one",), links=(("one", "usr/sbin/many"),)), root, tmp_path / "bin")
+    said = subprocess.run([tmp_path / "bin/one", "argument"], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert said.stdout == f"{libraries} {libraries / 'xtables'} argument\n"
