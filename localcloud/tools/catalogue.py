@@ -81,6 +81,7 @@ _KWOK = Module(
     packages=_commands("sigs.k8s.io/kwok", "kwok"),
     variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0",),
 )
+_PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 
 PULUMI = Tool("pulumi", _PULUMI)
@@ -96,8 +97,9 @@ MPI_OPERATOR = Tool("mpi-operator", _MPI_OPERATOR)
 KUEUE = Tool("kueue", _KUEUE)
 KWOK = Tool("kwok", _KWOK)
 DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
+PAUSE = Tool("pause", _PAUSE)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE),
 )

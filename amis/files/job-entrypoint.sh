@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Starts what the pod is for. A launcher first waits until the names in its hostfile resolve: a pod's DNS record may come seconds
+# after the pod. It starts anyway after 60 s; MPI then says which host is missing.
+set -o errexit -o nounset -o pipefail
+hostfile=${JOB_HOSTFILE:-/etc/mpi/hostfile} limit=$((SECONDS + 60))
+
+if [[ ${K_MPI_JOB_ROLE:-} == launcher && -r $hostfile ]]; then
+  # "host slots=2" is Open MPI's form, "host:2" that of MPICH and Intel MPI
+  while read -r host; do
+    until getent hosts "$host" >/dev/null || ((SECONDS > limit)); do sleep 0.2; done
+  done < <(sed -E 's/[: ].*//; /^$/d' "$hostfile")
+fi
+exec "$@"

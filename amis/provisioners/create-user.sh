@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The user that jobs run as.
+#   LOGIN_USER   its name, mpiuser by default
+#   LOGIN_UID    its number, 1000 by default
+set -o errexit -o nounset -o pipefail
+user=${LOGIN_USER:-mpiuser} number=${LOGIN_UID:-1000}
+
+if ! id "$user" >/dev/null 2>&1; then
+  useradd --create-home --uid "$number" --user-group --shell /bin/bash "$user"
+fi
+# useradd leaves "!", which means locked, and sshd without PAM lets no locked user in, not even by key. "*" is no password either.
+usermod --password '*' "$user"

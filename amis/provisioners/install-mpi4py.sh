@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# MPI for Python. The wheel finds the MPI library of the system when it is imported; MPI4PY_LIBMPI names another.
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+# shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
+source "$here/../versions.pkrvars.hcl"
+
+installed=$(python3 -c 'import mpi4py; print(mpi4py.__version__)' 2>/dev/null || true)
+[[ $installed == "$mpi4py_version" ]] && exit 0
+
+requirement=$(mktemp)
+trap 'rm -f "$requirement"' EXIT
+echo "mpi4py==$mpi4py_version --hash=sha256:$mpi4py_wheel_sha256" >"$requirement"
+# The distribution's Python is meant: its own packages are not touched, pip puts this one below /usr/local.
+python3 -m pip install --quiet --break-system-packages --root-user-action ignore --no-deps --only-binary :all: \
+  --require-hashes --requirement "$requirement"

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Makes the MPI in a folder the system's one: programs on every PATH (an SSH command's too), libraries found by the linker,
+# and /etc/gpumpi/mpi says which it is. The others call it.
+#   register-mpi.sh OpenMPI|MPICH|Intel VERSION FOLDER
+set -o errexit -o nounset -o pipefail
+implementation=$1 version=$2 folder=$3
+
+ln --force --symbolic --no-dereference "$folder" /opt/mpi
+for link in /usr/local/bin/*; do # of the one before
+  if [[ -L $link && $(readlink "$link") == /opt/mpi/* ]]; then rm "$link"; fi
+done
+for program in "$folder"/bin/*; do
+  if [[ -f $program && -x $program ]]; then ln --force --symbolic "/opt/mpi/bin/${program##*/}" /usr/local/bin/; fi
+done
+echo /opt/mpi/lib >/etc/ld.so.conf.d/mpi.conf
+ldconfig
+
+mkdir -p /etc/gpumpi
+cat >/etc/gpumpi/mpi <<END
+MPI_IMPLEMENTATION=$implementation
+MPI_VERSION=$version
+MPI_FOLDER=$folder
+END

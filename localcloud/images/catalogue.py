@@ -1,0 +1,163 @@
+"""The images that exist here, by their upstream names, and what each is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from localcloud.images.recipes import Layer, Program, Provisioned, Root, Source, versions
+from localcloud.tools.catalogue import DEVICE_PLUGIN, KUEUE, MPI_OPERATOR, PAUSE
+
+USER = "1000:1000"
+NOBODY = "65532:65532"
+"""The user `nonroot` of distroless images."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image."""
+
+    name: str
+    """As clients ask for it, registry included; `*` stands for any part."""
+    content: str
+    """What is in it, for people."""
+    layers: tuple[Layer, ...]
+    stands_in: bool = False
+    """Whether something else than the upstream program is in it."""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    user: str = "0:0"
+    folder: str = "/"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        """The name for a folder."""
+        return self.name.replace("/", "_").replace(":", "_").replace("*", "any")
+
+    def settings(self) -> dict[str, Any]:
+        """What a container starts with: https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md"""
+        return {
+            "User": self.user,
+            "Env": [f"{name}={value}" for name, value in sorted({"PATH": _PATH, **self.environment}.items())],
+            "Entrypoint": list(self.entrypoint),
+            "Cmd": list(self.command),
+            "WorkingDir": self.folder,
+        }
+
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/prov"}
+"""For those that call hydra without `mpirun`."""
+PYTHON = ("install-python.sh", "install-mpi4py.sh")
+SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
+"""With `PYTHON`, what every job image has; the MPI comes last."""
+
+
+def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
+    layers = (Provisioned(PYTHON), Provisioned(SSH), Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items())))
+    return Image(
+        f"docker.io/{name}",
+        f"{implementation} {version}, mpi4py, numpy, sshd for user mpiuser on port 2222",
+        (Root(), *layers),
+        entrypoint=("/usr/bin/tini", "-g", "--", "/usr/local/bin/job-entrypoint"),
+        command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
+        user=USER,
+        folder="/home/mpiuser",
+        environment={
+            "GPUMPI_MPI_IMPLEMENTATION": implementation,
+            "GPUMPI_MPI_VERSION": version,
+            # Only a pod that asks for root runs as root, and then it is meant.
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **(_INTEL if implementation == "Intel" else {}),
+        },
+    )
+
+
+def _pi(tag: str, job: Image) -> Image:
+    """mpi-operator's example, with a program in Python instead of the compiled one."""
+    return Image(
+        f"docker.io/mpioperator/mpi-pi:{tag}",
+        f"the example pi in Python on {job.content}",
+        (*job.layers, Source("localcloud/images/pi.py", "home/mpiuser/pi", 0o755)),
+        stands_in=True,
+        entrypoint=job.entrypoint,
+        user=job.user,
+        folder=job.folder,
+        environment=job.environment,
+    )
+
+
+def _device_plugin(name: str, resource: str) -> Image:
+    return Image(
+        name,
+        f"offers as many {resource} as the node is said to have",
+        (Program(DEVICE_PLUGIN, "device-plugin"),),
+        stands_in=True,
+        entrypoint=("/device-plugin",),
+        environment={"DEVICE_RESOURCE": resource},
+    )
+
+
+_VERSIONS = versions()
+OPENMPI_4 = _job("gpumpi/openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
+OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
+MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
+INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
+JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
+
+IMAGES = (
+    Image(
+        "registry.k8s.io/pause:3.*",
+        "holds a pod's namespaces; ours, in Go",
+        (Program(PAUSE, "pause"),),
+        stands_in=True,
+        entrypoint=("/pause",),
+        user="65535:65535",
+    ),
+    Image(
+        "docker.io/mpioperator/mpi-operator:0.8.2",
+        "upstream's program",
+        (Program(MPI_OPERATOR, "opt/mpi-operator"),),
+        entrypoint=("/opt/mpi-operator",),
+        command=("--help",),
+    ),
+    Image(
+        "registry.k8s.io/kueue/kueue:v0.15.0",
+        "upstream's program",
+        (Program(KUEUE, "manager"),),
+        entrypoint=("/manager",),
+        user=NOBODY,
+    ),
+    _device_plugin("nvcr.io/nvidia/k8s-device-plugin:v0.*", "nvidia.com/gpu"),
+    _device_plugin("*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*", "vpc.amazonaws.com/efa"),
+    *JOB_IMAGES,
+    # Open MPI 4: the operator sets no variable that Open MPI 5 reads, which would put all ranks on the launcher.
+    _pi("openmpi", OPENMPI_4),
+    _pi("intel", INTEL_MPI),
+    _pi("mpich", MPICH),
+)
+
+
+REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES)
+"""Registries that images are named after; any other name may be a mirror of all of them."""
+
+
+def find(name: str) -> Image | None:
+    """The image of a whole name such as `docker.io/gpumpi/openmpi:5`, or `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
+    through_mirror = name.partition("/")[0] not in REGISTRIES
+    for image in IMAGES:
+        if fnmatchcase(name, image.name) or (through_mirror and fnmatchcase(name, f"*/{image.name}")):
+            return image
+    return None
+
+
+def whole_name(name: str, registry: str = "") -> str:
+    """A name with its registry, as clients complete it: `gpumpi/openmpi` is `docker.io/gpumpi/openmpi`."""
+    first, slash, _ = name.partition("/")
+    if not registry and slash and ("." in first or ":" in first or first == "localhost"):
+        return name
+    registry = registry or "docker.io"
+    return f"{registry}/library/{name}" if registry == "docker.io" and not slash else f"{registry}/{name}"

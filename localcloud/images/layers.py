@@ -1,0 +1,149 @@
+"""Layers: what a step added, changed and removed in a root, as tar archives that depend on nothing but the content.
+
+https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md
+"""
+
+import os
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.images.root import MOMENT
+
+WHITEOUT = ".wh."
+"""A file of this prefix removes the file of the rest of its name that a lower layer has."""
+
+EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
+"""Folders whose content never belongs to an image."""
+ONLY_FOLDERS = ("run/", "var/cache/apt/", "var/lib/apt/lists/", "var/log/")
+"""Folders whose files never belong to an image."""
+UNWANTED = (
+    *("etc/.pwd.lock", "etc/group-", "etc/gshadow-", "etc/passwd-", "etc/shadow-", "etc/subgid-", "etc/subuid-"),
+    *("var/cache/debconf/config.dat-old", "var/cache/debconf/templates.dat-old", "var/cache/ldconfig/aux-cache"),
+    *("var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old", "var/lib/dpkg/status-old"),
+)
+"""Locks, backups and caches: they say when the image was made, and nobody misses them."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells a changed file: any change of content or attributes renews the change time."""
+
+    inode: int
+    mode: int
+    changed: int
+
+
+Snapshot = Mapping[str, Stamp]
+
+
+def snapshot(root: Path) -> Snapshot:
+    """What is in a root, by path."""
+    return {path: _stamp(root / path) for path in _paths(root)}
+
+
+def write_difference(root: Path, before: Snapshot, target: Path) -> None:
+    """A layer of what happened to a root since the snapshot; the whole root when the snapshot is empty."""
+    after = snapshot(root)
+    changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
+    gone = [path for path in before if path not in after and _is_highest_gone(path, before, after)]
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted([*changed, *map(_whiteout, gone)]):
+            if path.rpartition("/")[2].startswith(WHITEOUT):
+                archive.addfile(_dated(tarfile.TarInfo(path)))
+            else:
+                _add(archive, root / path, path)
+
+
+def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
+    """A layer of files from elsewhere: path in the image -> (file, mode). All belong to root."""
+    parents = {str(parent) for path in files for parent in Path(path).parents if parent != Path()}
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted([*parents, *files]):
+            info = _dated(tarfile.TarInfo(path))
+            if path in files:
+                source, info.mode = files[path]
+                info.size = source.stat().st_size
+                with source.open("rb") as content:
+                    archive.addfile(info, content)
+            else:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(info)
+
+
+def unpack(layer: Path, root: Path) -> None:
+    """Lay a layer over a root, owners and removals included."""
+    root.mkdir(exist_ok=True)
+    with tarfile.open(layer) as archive:
+        for member in archive:
+            folder, _, name = member.name.rpartition("/")
+            if name.startswith(WHITEOUT):
+                _remove(root / folder / name.removeprefix(WHITEOUT))
+                continue
+            existing = root / member.name
+            if existing.is_symlink() or (existing.exists() and not (existing.is_dir() and member.isdir())):
+                _remove(existing)  # a link or another name of the same file must not be written through
+            archive.extract(member, root, numeric_owner=True, filter="fully_trusted")
+
+
+def _paths(root: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        relative = os.path.relpath(folder, root)
+        prefix = "" if relative == "." else f"{relative}/"
+        for name in (*folders, *files):
+            path = prefix + name
+            if _belongs(path, name in folders and not (root / path).is_symlink()):
+                yield path
+
+
+def _belongs(path: str, is_folder: bool) -> bool:
+    return path not in UNWANTED and not path.startswith(EMPTY) and (is_folder or not path.startswith(ONLY_FOLDERS))
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.lstat()
+    return Stamp(status.st_ino, status.st_mode, status.st_ctime_ns)
+
+
+def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
+    """A folder in which files came or went is the same folder."""
+    was = before.get(path)
+    return was is not None and stat.S_ISDIR(now.mode) and (was.inode, was.mode) == (now.inode, now.mode)
+
+
+def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:
+    """Whether the folder of a missing file is still there and a folder: else what became of that folder says enough."""
+    parent = path.rpartition("/")[0]
+    return not parent or (parent in after and stat.S_ISDIR(after[parent].mode))
+
+
+def _whiteout(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{WHITEOUT}{name}"
+
+
+def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
+    info = _dated(archive.gettarinfo(source, path))
+    if info.isreg():
+        with source.open("rb") as content:
+            archive.addfile(info, content)
+    else:
+        archive.addfile(info)
+
+
+def _dated(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without what depends on the machine: names of users, and times later than any package's."""
+    info.uname = info.gname = ""
+    info.mtime = min(int(info.mtime), MOMENT)
+    return info
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        for child in path.iterdir():
+            _remove(child)
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,191 @@
+"""A read-only registry of the images made here, for every registry name: containerd asks it as a mirror of all.
+
+The pull half of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. What nobody knows is 404, so that a pod
+with such an image ends in ErrImagePull, as it would with the real registry.
+"""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from localcloud.images import build
+from localcloud.images.archive import MANIFEST, blob_path, manifest_digest
+from localcloud.images.catalogue import IMAGES, Image, find, whole_name
+from localcloud.images.root import ImageError
+from localcloud.tools.build import Report
+
+_NAME = r"(?P<name>[a-z0-9][a-z0-9._:/-]*)"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+_MANIFESTS = re.compile(rf"/v2/{_NAME}/manifests/(?P<reference>[^/]+)")
+_BLOBS = re.compile(rf"/v2/{_NAME}/blobs/(?P<digest>[^/]+)")
+_TAGS = re.compile(rf"/v2/{_NAME}/tags/list")
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+class NotKnown(Exception):
+    """404, with the specification's code of what is not known."""
+
+
+class Registry:
+    """Serves the catalogue; an image that is not in the cache yet is made when somebody first asks for it."""
+
+    def __init__(self, report: Report, ensure: Callable[[Image, Report], Path] = build.ensure_image) -> None:
+        self._report, self._ensure = report, ensure
+        self._layouts: dict[str, Path] = {}
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def serve(self, listening: socket.socket) -> None:
+        """Answer on a socket that listens already, wherever that is, in a thread of its own, until `close`."""
+        address = listening.getsockname()[:2]
+        server = ThreadingHTTPServer(address, _handler(self), bind_and_activate=False)
+        server.socket.close()
+        server.socket, server.daemon_threads, server.block_on_close = listening, True, False
+        self._servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="registry", daemon=True).start()
+
+    def close(self) -> None:
+        """End all threads and close the sockets."""
+        while self._servers:
+            server = self._servers.pop()
+            server.shutdown()
+            server.server_close()
+
+    def manifest(self, name: str, reference: str) -> Path:
+        """The manifest of an image, by tag or by digest."""
+        if _DIGEST.fullmatch(reference):
+            for layout in self._of_repository(name):
+                if manifest_digest(layout) == reference:
+                    return blob_path(layout, reference)
+            raise NotKnown("MANIFEST_UNKNOWN")
+        image = find(f"{name}:{reference}") if _TAG.fullmatch(reference) else None
+        if image is None:
+            self._report(f"registry: no image {name}:{reference}")
+            raise NotKnown("MANIFEST_UNKNOWN")
+        layout = self._layout(image)
+        return blob_path(layout, manifest_digest(layout))
+
+    def blob(self, name: str, digest: str) -> Path:
+        """A layer or the settings of an image."""
+        for layout in self._of_repository(name) if _DIGEST.fullmatch(digest) else ():
+            if (path := blob_path(layout, digest)).exists():
+                return path
+        raise NotKnown("BLOB_UNKNOWN")
+
+    def tags(self, name: str) -> list[str]:
+        """The tags of a repository; where any tag will do, the pattern of it."""
+        tags = sorted(tag for image, tag in _images_of(name))
+        if not tags:
+            raise NotKnown("NAME_UNKNOWN")
+        return tags
+
+    def _of_repository(self, name: str) -> Iterator[Path]:
+        for image, _ in _images_of(name):
+            layout = self._layouts.get(image.name) or build.cached_path(image)
+            if layout.exists():
+                yield layout
+
+    def _layout(self, image: Image) -> Path:
+        layout = self._layouts.get(image.name)
+        if layout is None or not layout.exists():
+            layout = self._layouts[image.name] = self._ensure(image, self._report)
+        return layout
+
+
+def _images_of(name: str) -> Iterator[tuple[Image, str]]:
+    for image in IMAGES:
+        repository, _, tag = image.name.rpartition(":")
+        if fnmatchcase(name, repository) or fnmatchcase(name, f"*/{repository}"):
+            yield image, tag
+
+
+def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Handler):
+        served = registry
+
+    return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: Registry
+    protocol_version = "HTTP/1.1"
+    server_version = "gpumpi"
+
+    def do_GET(self) -> None:
+        try:
+            self._answer()
+        except NotKnown as error:
+            self._error(HTTPStatus.NOT_FOUND, str(error), "nobody knows it here")
+        except ImageError as error:
+            self.served._report(f"registry: {error}")
+            self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
+        except ConnectionError:
+            self.close_connection = True  # whoever asked has gone
+
+    do_HEAD = do_GET
+
+    def _refuse(self) -> None:
+        self.close_connection = True  # its body was not read
+        self._error(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "images come from the recipes of the local cloud")
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = _refuse
+
+    def _answer(self) -> None:
+        url = urlsplit(self.path)
+        # containerd tells a mirror by `ns` whose image is meant: https://github.com/containerd/containerd/blob/main/docs/hosts.md
+        registry = parse_qs(url.query).get("ns", [""])[0]
+        if url.path in ("/v2", "/v2/"):
+            self._send(b"{}", "application/json")
+        elif found := _MANIFESTS.fullmatch(url.path):
+            path = self.served.manifest(whole_name(found["name"], registry), found["reference"])
+            self._send_file(path, MANIFEST)
+        elif found := _BLOBS.fullmatch(url.path):
+            self._send_file(self.served.blob(whole_name(found["name"], registry), found["digest"]), "application/octet-stream")
+        elif found := _TAGS.fullmatch(url.path):
+            tags = self.served.tags(whole_name(found["name"], registry))
+            self._send(json.dumps({"name": found["name"], "tags": tags}).encode(), "application/json")
+        else:
+            raise NotKnown("NAME_UNKNOWN")
+
+    def _send_file(self, path: Path, content_type: str) -> None:
+        """A blob or the part of it that was asked for, without holding it in memory."""
+        size, digest = path.stat().st_size, f"sha256:{path.name}"
+        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
+        start = int(wanted[1]) if wanted else 0
+        end = min(int(wanted[2]) if wanted and wanted[2] else size - 1, size - 1)
+        headers = {"Content-Type": content_type, "Docker-Content-Digest": digest, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
+        if wanted and (start >= size or end < start):
+            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
+            return
+        if wanted:
+            headers["Content-Range"] = f"bytes {start}-{end}/{size}"
+        self._head(HTTPStatus.PARTIAL_CONTENT if wanted else HTTPStatus.OK, {**headers, "Content-Length": str(end - start + 1)})
+        if self.command == "GET":
+            with path.open("rb") as file:
+                self.connection.sendfile(file, start, end - start + 1)
+
+    def _send(self, content: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self._head(status, {"Content-Type": content_type, "Content-Length": str(len(content))})
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _error(self, status: HTTPStatus, code: str, message: str) -> None:
+        document = {"errors": [{"code": code, "message": message, "detail": self.path}]}
+        self._send(json.dumps(document).encode(), "application/json", status)
+
+    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Docker-Distribution-API-Version": "registry/2.0", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Only what is missing is told, by the registry itself."""

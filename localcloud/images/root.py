@@ -1,0 +1,99 @@
+"""Roots: small Debian systems in folders, made by mmdebstrap, changed by the provisioners of `amis/` in their own namespaces.
+
+Nothing of this machine is changed, and of its files a root sees only the recipe, what was fetched for it, and where DNS is.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+AMIS = PROJECT / "amis"
+MOMENT = 1767225600
+"""2026-01-01, the latest date of any file in an image: the same content gives the same bytes."""
+
+_PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
+_HOOKS = (
+    "--setup-hook=for folder in bin lib lib64 sbin; do mkdir -p $1/usr/$folder; ln -s usr/$folder $1/$folder; done",
+    rf"--setup-hook=printf 'Package: usrmerge\nPin: release *\nPin-Priority: -1\n' > $1/{_PREFERENCE}",
+    f"--customize-hook=rm $1/{_PREFERENCE}",
+)
+"""/bin and /lib are links from the start, so that nothing has to move them: `usrmerge` brings 50 MB of Perl."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_NOT_READ = tuple(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man"))
+"""Files of packages that nobody reads in a container; licences (`copyright`) stay."""
+OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+
+_WITH_US = ("setpriv", "--pdeathsig", "TERM")
+"""What is started ends when whoever makes the image is killed."""
+
+# Its own mount, process and host name namespaces end with it: no mount is left behind, whatever happens.
+_ENTER = """
+set -e
+root=$1 amis=$2 downloads=$3; shift 3
+hostname localhost
+mount -t proc proc "$root/proc"
+mount --bind /sys "$root/sys"; mount -o remount,bind,ro "$root/sys"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+for device in null zero full random urandom; do : > "$root/dev/$device"; mount --bind "/dev/$device" "$root/dev/$device"; done
+ln -s /proc/self/fd "$root/dev/fd"
+for stream in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${stream%:*}" "$root/dev/${stream#*:}"; done
+mkdir "$root/dev/shm"; mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mkdir "$root/tmp/amis" "$root/tmp/downloads"
+mount --bind -o ro "$amis" "$root/tmp/amis"
+mount --bind -o ro "$downloads" "$root/tmp/downloads"
+mount --bind -o ro "$(readlink -f /etc/resolv.conf)" "$root/etc/resolv.conf"
+exec chroot "$root" "$@"
+"""
+
+
+class ImageError(Exception):
+    """An image cannot be made here; the text says why and what to do."""
+
+
+def require() -> None:
+    """Raises ImageError where this machine can make no root."""
+    if os.geteuid() != 0:
+        raise ImageError("container images are made by root: start the local cloud as root, or without Kubernetes")
+    for program, package in (("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")):
+        if shutil.which(program) is None:
+            raise ImageError(f"{program} makes the root of container images and is not on PATH: install the package {package}")
+
+
+def make(folder: Path, suite: str) -> None:
+    """A minimal Debian in a folder that does not exist yet."""
+    command = [*_WITH_US, "mmdebstrap", "--quiet", "--mode=root", *OPTIONS, suite, str(folder)]
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ImageError(f"mmdebstrap could not make Debian {suite}:\n{tail(result.stderr)}")
+    (folder / "etc/resolv.conf").write_text("")  # mmdebstrap copies this machine's
+    (folder / "etc/hostname").unlink(missing_ok=True)
+
+
+def run(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as root inside of a root; the recipe is in /tmp/amis there, what was fetched in /tmp/downloads."""
+    inside = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
+    variables = [f"{name}={value}" for name, value in inside.items()]
+    namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
+    enter = ["sh", "-c", _ENTER, "enter", str(root), str(AMIS), str(downloads), "/usr/bin/env", "-i", *variables]
+    whole = [*_WITH_US, "unshare", *namespaces, *enter, *command]
+    return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path) -> None:
+    """Run one provisioner of `amis/` in a root."""
+    proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
+    packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/tmp/downloads", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    result = run(root, [f"/tmp/amis/provisioners/{script}"], {**proxies, **packages, **environment}, downloads)
+    if result.returncode:
+        raise ImageError(f"amis/provisioners/{script} failed with {result.returncode}:\n{tail(result.stdout + result.stderr)}")
+
+
+def tail(text: str, lines: int = 15) -> str:
+    return "\n".join(text.strip().splitlines()[-lines:])

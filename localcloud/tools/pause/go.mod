@@ -1,0 +1,3 @@
+module gpumpi/tools/pause
+
+go 1.24.0
