@@ -151,9 +151,12 @@ class LocalStack:
     def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False, watch: Watch | None = None) -> Run:
         """Run one verb to its end; `stream` gets the engine's output as it comes, `watch` is called every second."""
         started = time.monotonic()
-        with self.started(verb, *extra, colour=colour) as (process, events):
-            with _watching(watch, events, started):
-                output = _copied(process, stream)
+        with (
+            self.started(verb, *extra, colour=colour) as (process, events),
+            _watching(watch, events, started),
+            _interrupts_for(process),
+        ):
+            output = _copied(process, stream)
             process.wait()
         seconds = time.monotonic() - started
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
@@ -176,7 +179,13 @@ class LocalStack:
                 text=True,
                 process_group=0,  # a terminal's ^C is passed on once, by `run`
             ) as process:
-                yield process, events
+                try:
+                    yield process, events
+                except BaseException:  # whoever watched it is gone; it ends in order all the same
+                    if process.poll() is None:
+                        process.send_signal(signal.SIGINT)
+                        process.communicate()
+                    raise
         finally:
             events.close()
 
@@ -248,16 +257,12 @@ class LocalStack:
 
 
 def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
-    """The engine's output to its end, dots of waiting too. ^C asks the engine to stop; it finishes what it is doing."""
+    """The engine's output to its end, dots of waiting too."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     parts: list[str] = []
     while True:
-        try:
-            data = os.read(process.stdout.fileno(), 65536)
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-            continue
+        data = os.read(process.stdout.fileno(), 65536)
         part = decoder.decode(data, final=not data)
         parts.append(part)
         if stream is not None:
@@ -265,6 +270,23 @@ def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
             stream.flush()
         if not data:
             return "".join(parts)
+
+
+@contextmanager
+def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
+    """^C asks the engine to stop, a second one to stop at once, whatever we are doing; we go on to its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Who ignores an interrupt goes on ignoring it: a shell's background jobs do
+    ours = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is signal.default_int_handler]
+    for number in ours:
+        signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager

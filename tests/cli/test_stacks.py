@@ -1,12 +1,16 @@
 """`scripts/cluster local preview | up | refresh | destroy | outputs | grant`."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from localcloud.instance import LocalCloud
 from tests.cli.checkout import FOREIGN_SHELL, Checkout
+from tests.engine.waiting import until
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
@@ -81,6 +85,35 @@ def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, 
     assert "working on gpumpi-small-cluster" in up.err
 
 
+def hear_interrupts() -> None:
+    """As in a terminal. Where a shell runs the tests in the background, they ignore ^C, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+    control = LocalCloud(cloud_home).control()
+    control.set_delays(0.01)
+    command = [sys.executable, "scripts/cluster", "local", "up", "--home", str(cloud_home), "-s", "small"]
+    with subprocess.Popen(
+        [*command, "--config-dir", str(folder)],
+        cwd=checkout.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=hear_interrupts,
+    ) as process:
+        until(lambda: "eks.CreateCluster" in control.writes())
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    control.set_delays(0)
+    assert process.returncode == 1
+    assert "update canceled" in output, "what the engine says at its end is shown"
+    assert "Traceback" not in output
+    rest = checkout.local("up", cloud_home, "-s", "small", "--config-dir", folder, "--json").succeeded().json
+    assert set(rest["changes"]) == {"create", "same"}
+    assert control.calls()["operations"]["eks.CreateCluster"]["calls"] == 1, "nothing is made twice"
+
+
 def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     control = LocalCloud(cloud_home).control()
     control.plan_fault(service="ec2", operation="CreateVpc", code="VpcLimitExceeded", message="The maximum is reached.", times=9)
@@ -148,7 +181,9 @@ def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_
     state.write_text(state.read_text()[:20])
 
     assert checkout.local("up", cloud_home, "-s", "local").code == 1
-    assert checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "nothing was interrupted\nready for the next up\n"
+    assert (
+        checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "nothing was interrupted\nready for the next up\n"
+    )
     assert not lock.exists()
     assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith('there is no stack "local"'), (
         "its state can be read"
