@@ -67,12 +67,6 @@ class EventLog:
         """How many AWS resources are finished."""
         return len({step.urn for step in self.steps if step.is_of_aws})
 
-    def is_creating(self, type: str) -> bool:
-        """Whether the engine has asked for a resource of that type and has no answer yet."""
-        ended = {step.urn for step in self.steps}
-        begun = [urn for urn, operation in list(self._began) if operation == "create" and urn not in ended]
-        return any(urn.split("::")[2].split("$")[-1] == type for urn in begun)
-
     def close(self) -> None:
         """The engine has ended: read the rest and stop."""
         self._ended.set()

@@ -1,7 +1,7 @@
 """The engine is killed while it works on a cluster: `recover`, and the next run goes on as if nothing had been."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL
 
@@ -9,9 +9,10 @@ import pytest
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.recovery import Recovered
-from localcloud.engine_events import EventLog
 from localcloud.instance import LocalCloud
-from localcloud.stack import LocalStack, Verb
+from localcloud.stack import LocalStack, Run, Verb
+from tests.engine.projects import client
+from tests.stacks import editing
 
 pytestmark = pytest.mark.xdist_group("killed")
 
@@ -19,14 +20,14 @@ DATA = Path(__file__).parent / "data"
 DELAY_FACTOR = 0.02
 """The control plane takes ten seconds: time enough to be killed in."""
 MOMENTS = {
-    "network": "aws:ec2/vpc:Vpc",
-    "gateways": "aws:ec2/natGateway:NatGateway",
-    "storage": "aws:efs/mountTarget:MountTarget",
-    "control plane": "aws:eks/cluster:Cluster",
-    "nodes": "aws:eks/nodeGroup:NodeGroup",
-    "add-ons": "aws:eks/podIdentityAssociation:PodIdentityAssociation",
+    "network": "ec2.CreateVpc",
+    "gateways": "ec2.CreateNatGateway",
+    "storage": "efs.CreateMountTarget",
+    "control plane": "eks.CreateCluster",
+    "nodes": "eks.CreateNodegroup",
+    "pods' permissions": "eks.CreatePodIdentityAssociation",
 }
-"""What the engine was creating when it was killed."""
+"""What AWS had just been asked for when the engine was killed."""
 
 Kinds = Counter[tuple[str, str]]
 
@@ -66,19 +67,37 @@ def kinds(cloud: LocalCloud) -> Kinds:
     return Counter((one["service"], one["container"].split(".")[0]) for one in cloud.control().leftovers())
 
 
-def kill(stack: LocalStack, verb: Verb, moment: Callable[[EventLog], bool]) -> None:
-    """Run the verb until then, and end its engine so that it can do nothing about it."""
-    with stack.started(verb) as (engine, events):
-        waiting = Retrying(retry=retry_if_result(lambda come: not come), wait=wait_fixed(0.01), stop=stop_after_delay(120))
-        waiting(lambda: moment(events) or engine.poll() is not None)
+def kill(stack: LocalStack, verb: Verb, call: str) -> None:
+    """Run the verb until AWS got this call, and end its engine so that it can do nothing about it."""
+    control = stack.cloud.control()
+    control.forget_calls()
+    waiting = Retrying(retry=retry_if_result(lambda come: not come), wait=wait_fixed(0.01), stop=stop_after_delay(120))
+    with stack.started(verb) as (engine, _):
+        waiting(lambda: call in control.writes() or engine.poll() is not None)
         engine.kill()
         assert engine.stdout is not None
         output = engine.stdout.read()
     assert engine.returncode == -SIGKILL, f"it ended by itself:\n{output}"
 
 
-def creating(token: str) -> Callable[[EventLog], bool]:
-    return lambda events: events.is_creating(token)
+def pending(stack: LocalStack) -> list[str]:
+    """Kinds of the operations that the state says were begun."""
+    return sorted({one["type"] for one in stack.export()["deployment"].get("pending_operations") or ()})
+
+
+def goes_up(stack: LocalStack) -> Run:
+    """And then stays as it is."""
+    up = stack.run("up")
+    assert up.ok, up.output
+    again = stack.run("up")
+    assert (again.ok, again.changed) == (True, {}), again.output
+    return up
+
+
+def goes_without_a_trace(stack: LocalStack) -> None:
+    destroy = stack.run("destroy")
+    assert destroy.ok, destroy.output
+    assert stack.cloud.control().leftovers() == []
 
 
 def recovered(stack: LocalStack) -> Recovered:
@@ -86,32 +105,82 @@ def recovered(stack: LocalStack) -> Recovered:
     return stack.recover(said.append)
 
 
-@pytest.mark.parametrize("token", MOMENTS.values(), ids=MOMENTS.keys())
+@pytest.mark.parametrize("moment", ["network", "control plane", "nodes"])
 def test_the_next_up_completes_what_a_killed_engine_began_and_makes_nothing_twice(
-    stack: LocalStack, undisturbed: Kinds, token: str
+    stack: LocalStack, undisturbed: Kinds, moment: str
 ) -> None:
-    kill(stack, "up", creating(token))
-    pending = stack.export()["deployment"]["pending_operations"]
-    assert pending, "it was killed in the middle"
-
+    kill(stack, "up", MOMENTS[moment])
+    assert pending(stack) == ["creating"], "it was killed in the middle"
     recovered(stack)
-    assert not stack.export()["deployment"].get("pending_operations")
-    up = stack.run("up")
-    assert up.ok, up.output
-    assert not {"delete", "replace"} & set(up.changes), "what was there is used"
+    assert pending(stack) == []
+    up = goes_up(stack)
+    assert not {"delete", "replace"} & set(up.changes), "what was there is used, and completed"
     assert kinds(stack.cloud) == undisturbed
-    again = stack.run("up")
-    assert (again.ok, again.changed) == (True, {}), again.output
-
-    destroy = stack.run("destroy")
-    assert destroy.ok, destroy.output
-    assert stack.cloud.control().leftovers() == []
+    goes_without_a_trace(stack)
 
 
-@pytest.mark.parametrize("token", MOMENTS.values(), ids=MOMENTS.keys())
-def test_a_destroy_after_it_leaves_nothing(stack: LocalStack, token: str) -> None:
-    kill(stack, "up", creating(token))
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_destroy_after_it_leaves_nothing(stack: LocalStack, moment: str) -> None:
+    kill(stack, "up", MOMENTS[moment])
     recovered(stack)
-    destroy = stack.run("destroy")
-    assert destroy.ok, destroy.output
-    assert stack.cloud.control().leftovers() == []
+    goes_without_a_trace(stack)
+
+
+def test_a_destroy_that_was_killed_goes_on(stack: LocalStack) -> None:
+    assert stack.run("up").ok
+    kill(stack, "destroy", "eks.DeleteNodegroup")
+    assert pending(stack) == ["deleting"]
+    recovered(stack)
+    goes_without_a_trace(stack)
+
+
+def test_an_update_that_was_killed_goes_on(stack: LocalStack, undisturbed: Kinds) -> None:
+    assert stack.run("up").ok
+    public = {"public": True, "publicCidrs": ["203.0.113.0/24"]}
+    editing.write(stack, editing.with_changes(editing.read(stack), {"target.endpointAccess": public}))
+    kill(stack, "up", "eks.UpdateClusterConfig")
+    assert pending(stack) == ["updating"]
+    assert recovered(stack).changed == ["gpumpi-faults-cluster"]
+    goes_up(stack)
+    access = client(stack.cloud, "eks").describe_cluster(name="gpumpi-faults")["cluster"]["resourcesVpcConfig"]
+    assert access["publicAccessCidrs"] == ["203.0.113.0/24"]
+    assert set(kinds(stack.cloud)) == set(undisturbed)
+    goes_without_a_trace(stack)
+
+
+def test_a_replacement_that_was_killed_leaves_one_of_the_two(stack: LocalStack, undisturbed: Kinds) -> None:
+    assert stack.run("up").ok
+    editing.write(stack, editing.with_changes(editing.read(stack), {"pools[1].instanceType": "g5.2xlarge"}))
+    kill(stack, "up", "eks.CreateNodegroup")
+    assert "creating" in pending(stack)
+    assert recovered(stack).surplus
+    goes_up(stack)
+    eks = client(stack.cloud, "eks")
+    groups = eks.list_nodegroups(clusterName="gpumpi-faults")["nodegroups"]
+    types = [eks.describe_nodegroup(clusterName="gpumpi-faults", nodegroupName=one)["nodegroup"]["tags"] for one in groups]
+    assert sorted(tags["gpumpi:pool"] for tags in types) == ["spare", "system", "train"]
+    assert kinds(stack.cloud)["eks", "clusters"] == undisturbed["eks", "clusters"]
+    goes_without_a_trace(stack)
+
+
+def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed: Kinds) -> None:
+    no_capacity = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "times": 50}
+    stack.cloud.control().plan_fault(**no_capacity, match={"InstanceType": "g5.8xlarge"})
+    kill(stack, "up", "eks.CreateNodegroup")
+    found = recovered(stack).found
+    stack.cloud.control().clear_faults()
+    assert any(name.startswith("gpumpi-faults-train (") for name in found)
+    up = goes_up(stack)
+    assert up.changes["replace"] == 1
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)
+
+
+def test_what_an_up_without_recovery_made_twice_goes_with_the_next(stack: LocalStack, undisturbed: Kinds) -> None:
+    kill(stack, "up", "ec2.CreateVpc")
+    stack.unlock()
+    assert stack.run("up").ok
+    recovered(stack)
+    goes_up(stack)
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)

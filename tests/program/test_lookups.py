@@ -1,0 +1,64 @@
+"""What a killed run made is found again: everything that the program makes, by what its inputs say, and nothing else."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from infra.facts.clients import is_error
+from infra.lookups import LOOKS, MISSING, REPEATED, Client
+from infra.recovery import clients
+from localcloud.engine.mocks import Created
+from tests.program.engine import deploy
+from tests.program.test_every_stack import TOKENS
+from tests.program.worlds import STACKS, account_for
+
+STACK = "local"
+"""It has a resource of every type."""
+
+
+class World(NamedTuple):
+    """The stack, up."""
+
+    created: list[Created]
+    client: Client
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    (path,) = [path for path in STACKS if path.name == f"Pulumi.{STACK}.yaml"]
+    with account_for(path) as (settings, facts, mocks):
+        deploy(settings, facts, mocks)
+        yield World([one for one in mocks.resources if one.token in LOOKS], clients(mocks.region))
+
+
+def look(world: World, token: str, inputs: dict[str, Any]) -> list[str]:
+    try:
+        return [found.id for found in LOOKS[token](world.client, inputs)]
+    except Exception as error:
+        if is_error(error, *MISSING):
+            return []
+        raise
+
+
+def test_each_resource_is_found_and_no_other(world: World) -> None:
+    assert {one.token for one in world.created} == set(LOOKS)
+    for one in world.created:
+        assert look(world, one.token, one.state) == [one.id], f"{one.token} {one.name}"
+
+
+def test_what_another_stack_has_is_not_found(world: World) -> None:
+    """Its names, its tags, its ids."""
+    names = {f"gpumpi-{STACK}": "gpumpi-other", f"/{STACK}/": "/other/", f'"gpumpi:stack": "{STACK}"': '"gpumpi:stack": "other"'}
+    ids = {one.id: f"{one.id[:-4]}0000" for one in world.created if one.id}
+    for one in world.created:
+        text = json.dumps(one.state)
+        for mine, others in (names | ids).items():
+            text = text.replace(mine, others)
+        assert look(world, one.token, json.loads(text)) == [], f"{one.token} {one.name}"
+
+
+def test_every_type_of_the_program_is_looked_for_or_can_be_made_again() -> None:
+    assert {token for token in TOKENS if token.startswith("aws:")} == set(LOOKS) | REPEATED
+    assert not set(LOOKS) & REPEATED
