@@ -85,7 +85,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     versions = ask.optional("Kubernetes versions", lambda: eks.kubernetes_versions(clients), tuple[str, ...]())
     addons = ask.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
     named = _Named(settings, clients, ask)
-    upstream = ask.needed(lambda: manifests.load(_wanted_manifests(settings), settings.platform.manifest_mirror))
+    upstream = ask.needed(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
 
     missing_types = names - types.result().keys()
     all_types = ask.needed(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
@@ -110,7 +110,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
 
 
-def _wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
+def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
     platform = settings.platform
     if not settings.installs_platform:
         return ()

@@ -8,8 +8,9 @@ from infra.settings import Settings
 
 
 def listed(settings: Settings) -> Iterator[Problem]:
-    if settings.jobs and settings.platform.install is False:
-        yield Problem("jobs", "need the platform, which `platform.install: false` leaves out; remove one of both")
+    if settings.jobs and not settings.installs_platform:
+        why = "is false" if settings.platform.install is False else "is false by default without a public endpoint"
+        yield Problem("jobs", f"need the platform, but platform.install {why}; write true there, or remove them")
     first: dict[tuple[str | None, str], str] = {}
     for index, job in enumerate(settings.jobs):
         path = f"jobs[{index}]"

@@ -1,0 +1,88 @@
+"""Jobs that a stack lists: the objects of `submit`, registered with Pulumi."""
+
+from typing import Any
+
+import pytest
+
+from infra.facts.gather import wanted_manifests
+from infra.platform import manifests
+from infra.problems import Problem
+from infra.validation import check
+from localcloud import mirror
+from tests.program.engine import Deployment, deploy
+from tests.pure.world import facts, pool, settings
+
+MPI_JOB = "kubernetes:kubeflow.org/v2beta1:MPIJob"
+JOB, SECRET, STATEFUL_SET = "kubernetes:batch/v1:Job", "kubernetes:core/v1:Secret", "kubernetes:apps/v1:StatefulSet"
+SERVICE = "kubernetes:core/v1:Service"
+OURS = "gpumpi:infra:StackJobs"
+
+
+def job(**more: Any) -> dict[str, Any]:
+    return {"name": "mnist", "pool": "train", "workers": 2, "image": "mnist:1", "command": ["python3", "train.py"], **more}
+
+
+def stack(*jobs: dict[str, Any], **platform: Any) -> Deployment:
+    public = {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}
+    asked = settings(pool(), target=public, jobs=list(jobs), platform={"install": True, **platform})
+    upstream = manifests.load(wanted_manifests(asked), str(mirror.ensure(print)))
+    return deploy(asked, facts(asked, manifests=upstream))
+
+
+def problems(*jobs: dict[str, Any], **platform: Any) -> list[Problem]:
+    public = {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}
+    asked = settings(pool(), target=public, jobs=list(jobs), platform={"install": True, **platform})
+    return check(asked, facts(asked))
+
+
+def test_a_job_is_registered_below_its_component_after_what_it_needs() -> None:
+    made = stack(job())
+    one = made.only(MPI_JOB, "mnist")
+    assert one.parents[-1] == OURS
+    before = made.names_before(one)
+    assert {"gpumpi-test-namespaces-mpi-jobs-queue", "gpumpi-test-queue-controller"} <= before
+    assert any("mpi-operator" in name for name in before)
+    assert any("shared-volume" in name for name in before)
+
+
+def test_a_job_of_a_stack_stays_and_is_not_waited_for() -> None:
+    one = stack(job(ttlSeconds=60)).only(MPI_JOB, "mnist")
+    assert "ttlSecondsAfterFinished" not in one.inputs["spec"]["runPolicy"]
+    assert one.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+    assert one.delete_before_replace
+
+
+def test_without_an_operator_workers_belong_to_the_keeper_and_come_before_the_launcher() -> None:
+    made = stack(job(launcher="openmpi"))
+    launcher, workers = made.only(JOB, "mnist-launcher"), made.only(STATEFUL_SET, "mnist-worker")
+    assert {"gpumpi-test-jobs-job-mnist-keeper", workers.name} <= made.names_before(launcher)
+    (owner,) = workers.inputs["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Job", "mnist-keeper")
+    assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData",)
+
+
+def test_a_torchrun_job_comes_after_its_service() -> None:
+    made = stack(job(launcher="torchrun"))
+    assert made.only(SERVICE, "jobs-service-mnist").name in made.names_before(made.only(JOB, "mnist"))
+
+
+def test_a_stack_without_jobs_has_no_trace_of_them() -> None:
+    assert stack().created(OURS) == []
+
+
+@pytest.mark.parametrize(
+    ("jobs", "platform", "message"),
+    [
+        ([job(workers=3)], {}, "jobs[0].workers: 3 can never run: train has at most 2 nodes, with 1 such worker each; "
+         "write at most 2, or raise the pool's maxSize"),
+        ([job(), job()], {}, 'jobs[1].name: "mnist" is the name of jobs[0] too; choose another'),
+        ([job(namespace="mine")], {}, 'jobs[0].namespace: "mine" is not in platform.namespaces; add it there'),
+        ([job()], {"install": False}, "jobs: need the platform, but platform.install is false; write true there, or remove them"),
+        ([job()], {"mpiOperator": False},
+         "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have; write openmpi or torchrun"),
+    ],
+)  # fmt: skip
+def test_a_job_that_cannot_be_is_told_before_anything_is_made(
+    jobs: list[dict[str, Any]], platform: dict[str, Any], message: str
+) -> None:
+    assert [str(problem) for problem in problems(*jobs, **platform)] == [message]
