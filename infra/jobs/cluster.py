@@ -101,7 +101,7 @@ class ClusterDescription(_Described):
     mpi_operator: bool = True
     """Whether MPIJobs can run."""
     image_registry: str = ""
-    """Put before every image: with `mirror.example.com/all`, `nvcr.io/a/b:1` is `mirror.example.com/all/nvcr.io/a/b:1`."""
+    """Put before every image's whole name: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """CPU requests are multiplied by it: below 1 where nodes only stand for larger ones."""
 
@@ -115,7 +115,7 @@ class ClusterDescription(_Described):
     def image(self, name: str) -> str:
         """Where an image of that name is pulled from."""
         prefix = self.image_registry.rstrip("/")
-        return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{name}"
+        return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{whole_image_name(name)}"
 
     def to_json(self) -> str:
         """The value under `CONFIG_MAP_KEY`."""
@@ -125,3 +125,15 @@ class ClusterDescription(_Described):
     def from_json(cls, text: str) -> "ClusterDescription":
         """Raises ValueError where the text is no description."""
         return cls.model_validate_json(text)
+
+
+def whole_image_name(name: str) -> str:
+    """As a node completes it.
+
+    >>> whole_image_name("python:3"), whole_image_name("gpumpi/openmpi:5"), whole_image_name("nvcr.io/a/b:1")
+    ('docker.io/library/python:3', 'docker.io/gpumpi/openmpi:5', 'nvcr.io/a/b:1')
+    """
+    first, slash, _ = name.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return name
+    return f"docker.io/{name}" if slash else f"docker.io/library/{name}"

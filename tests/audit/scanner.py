@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 import venv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 LOCK = Path(__file__).parent / "requirements.lock"
 
@@ -61,11 +64,22 @@ def scan(plan: dict[str, Any], folder: Path) -> Report:
     """Judge a plan; every check that checkov has, nothing fetched."""
     file = folder / "tfplan.json"
     file.write_text(json.dumps(plan))
-    command = [str(program()), "--file", str(file), "--framework", "terraform_plan", "--output", "json", "--compact"]
+    return _judge(file, "terraform_plan")
+
+
+def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
+    """Judge Kubernetes objects."""
+    file = folder / "manifests.yaml"
+    file.write_text(yaml.safe_dump_all(manifests))
+    return _judge(file, "kubernetes")
+
+
+def _judge(file: Path, framework: str) -> Report:
+    command = [str(program()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
     # Without a proxy to nowhere checkov would try to reach its vendor for guidelines.
     environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
     result = subprocess.run(
-        [*command, "--skip-download"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [*command, "--skip-download"], cwd=file.parent, env=environment, capture_output=True, text=True, check=False
     )
     if result.returncode not in (0, 1):
         raise RuntimeError(f"checkov ended with exit code {result.returncode}:\n{result.stderr[-2000:]}")

@@ -146,7 +146,7 @@ def test_every_image_is_pulled_from_the_registry_of_a_closed_network() -> None:
     for more in EVERY_KIND:
         for pod in pods(cluster(image_registry="mirror.example.com/all/"), prepare=["true"], **more).values():
             images = {container["image"] for container in [*pod.get("initContainers", []), *pod["containers"]]}
-            assert images == {"mirror.example.com/all/gpumpi/openmpi:5"}
+            assert images == {"mirror.example.com/all/docker.io/gpumpi/openmpi:5"}
 
 
 def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:

@@ -1,0 +1,73 @@
+"""A third party's judgement of jobs: checkov's rules for Kubernetes over the pods of every kind of job, written as plain Pods."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.audit.scanner import Finding, Report, scan_manifests
+from tests.pure.job_world import pieces
+from tests.pure.test_job_manifests import VARIANTS
+
+EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions_jobs.yaml").read_text())
+
+MUST_BE_JUDGED = {
+    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
+    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37"),  # read-only root, user, capabilities, seccomp
+    *("CKV_K8S_10", "CKV_K8S_11", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_15", "CKV_K8S_38"),  # resources, pull policy, token
+}
+
+pytestmark = pytest.mark.xdist_group("checkov")
+
+
+def plain_pods() -> list[dict[str, Any]]:
+    """The pods of every variant; checkov does not look into an MPIJob."""
+    found = []
+    for name, more in VARIANTS.items():
+        for piece in pieces(**more):
+            manifest, spec = piece.manifest, piece.manifest.get("spec", {})
+            templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
+            for template in filter(None, templates):
+                role = template["metadata"]["labels"]["gpumpi.io/role"]
+                metadata = {"name": f"{name}-{role}", "namespace": manifest["metadata"]["namespace"]}
+                found.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+    return found
+
+
+def exception_for(finding: Finding) -> dict[str, str] | None:
+    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
+    return next(matching, None)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return scan_manifests(plain_pods(), tmp_path_factory.mktemp("jobs"))
+
+
+def test_the_pods_of_every_kind_of_job_are_judged() -> None:
+    roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in plain_pods()}
+    assert roles == {"launcher", "worker", "keeper"} and len(plain_pods()) > 15
+
+
+def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+    unexplained = {(finding.check, finding.text, finding.resource) for finding in report.failures if not exception_for(finding)}
+    assert unexplained == set()
+
+
+def test_checkov_reached_what_matters(report: Report) -> None:
+    assert report.passed >= MUST_BE_JUDGED
+
+
+def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    used = [exception_for(finding) for finding in report.failures]
+    assert [one for one in EXCEPTIONS if one not in used] == []
+    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+
+
+def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:
+    pod = plain_pods()[0]
+    pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    pod["spec"]["hostNetwork"] = True
+    assert {"CKV_K8S_16", "CKV_K8S_19", "CKV_K8S_20"} <= {finding.check for finding in scan_manifests([pod], tmp_path).failures}
