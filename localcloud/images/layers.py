@@ -52,25 +52,22 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted([*changed, *map(_whiteout, gone)]):
             if path.rpartition("/")[2].startswith(WHITEOUT):
-                archive.addfile(_dated(tarfile.TarInfo(path)))
+                archive.addfile(_made(path))
             else:
                 _add(archive, root / path, path)
 
 
 def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
-    """A layer of files from elsewhere: path in the image -> (file, mode). All belong to root."""
-    parents = {str(parent) for path in files for parent in Path(path).parents if parent != Path()}
+    """A layer of files from elsewhere: path in the image -> (file, mode). All belong to root.
+
+    Folders are not named: that would change the owner of one that a lower layer has; what unpacks makes missing ones.
+    """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        for path in sorted([*parents, *files]):
-            info = _dated(tarfile.TarInfo(path))
-            if path in files:
-                source, info.mode = files[path]
-                info.size = source.stat().st_size
-                with source.open("rb") as content:
-                    archive.addfile(info, content)
-            else:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                archive.addfile(info)
+        for path, (source, mode) in sorted(files.items()):
+            info = _made(path)
+            info.size, info.mode = source.stat().st_size, mode
+            with source.open("rb") as content:
+                archive.addfile(info, content)
 
 
 def unpack(layer: Path, root: Path) -> None:
@@ -125,7 +122,7 @@ def _whiteout(path: str) -> str:
 
 
 def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
-    info = _dated(archive.gettarinfo(source, path))
+    info = _plain(archive.gettarinfo(source, path))
     if info.isreg():
         with source.open("rb") as content:
             archive.addfile(info, content)
@@ -133,10 +130,17 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
         archive.addfile(info)
 
 
-def _dated(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without what depends on the machine: names of users, and times later than any package's."""
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the names of this machine's users. Times stay: compiled Python files are valid for a source of that very second."""
     info.uname = info.gname = ""
-    info.mtime = min(int(info.mtime), MOMENT)
+    info.mtime = int(info.mtime)
+    return info
+
+
+def _made(path: str) -> tarfile.TarInfo:
+    """An entry that is no file of a root."""
+    info = tarfile.TarInfo(path)
+    info.mtime = MOMENT
     return info
 
 

@@ -11,6 +11,8 @@ from localcloud.tools.build import cached_folder
 from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
+FORM = 2
+"""Of the archives; another one where they would be written in another way."""
 LOCK = PROJECT / "requirements.lock"
 
 
@@ -98,7 +100,7 @@ def digests(layers: Sequence[Layer]) -> list[str]:
     """The digest of each layer's recipe. Those that a root is changed by depend on all below."""
     found: list[str] = []
     for layer in layers:
-        text = f"{type(layer).__name__} {layer.recipe()}"
+        text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
         if isinstance(layer, Provisioned):
             text += "".join(found)
         found.append(hashlib.sha256(text.encode()).hexdigest()[:16])

@@ -12,7 +12,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 AMIS = PROJECT / "amis"
 MOMENT = 1767225600
-"""2026-01-01, the latest date of any file in an image: the same content gives the same bytes."""
+"""2026-01-01, the date of what has none of its own: the same content gives the same bytes."""
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
 _HOOKS = (
