@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra import stack_file
 from infra.platform.manifests import MIRROR_VARIABLE
@@ -42,7 +42,7 @@ KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
 LOCK = "lock"
-CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems")
+CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes")
 RESET_SECONDS = 60.0
 
 
@@ -231,7 +231,11 @@ class LocalCloud:
     def _await_no_clusters(self) -> None:
         """They end in their own time after a reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
-        some_left(self.clusters)
+        try:
+            some_left(self.clusters)
+        except RetryError:
+            names = ", ".join(cluster.name for cluster in self.clusters())
+            raise ledger.StillThere(f"the clusters {names} do not end; scripts/cluster local stop ends them") from None
 
     def _make_backend(self) -> None:
         """A backend that knows each file of stacks/, as after `pulumi stack init`: plain `pulumi up -s NAME` just works."""
