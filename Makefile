@@ -46,6 +46,7 @@ bench: tools ## measure; the figures in docs/measurements.md come from here
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.scale
 	$(BIN)/python -m bench.start
+	$(BIN)/python -m bench.kubernetes
 
 conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
 	@$(BIN)/python -m localcloud.conformance

@@ -9,11 +9,11 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from localcloud.aws import events, gateway, patching
+from localcloud.aws import control, events, gateway, patching
 from localcloud.aws.call import backend_of
 from localcloud.aws.eks import clusters as eks_clusters
 from localcloud.aws.eks.state import Eks
-from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.aws.events import WAIT, Event, Kind, Progress
 from localcloud.aws.patching import state_of
 from localcloud.kubernetes import capability
 from localcloud.kubernetes.cluster import Cluster, certificate_authority
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 CLUSTER_TAG = "eks:cluster-name"
 """On the instances of a managed node group."""
 Key = tuple[str, str, str]
+_realizers: list["Realizer"] = []
+"""Of this process: at most one."""
 
 
 class Realizer:
@@ -32,6 +34,8 @@ class Realizer:
         self._folder, self._aws, self._serve = folder, aws, serve
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
+        self._stillborn: dict[Key, str] = {}
+        """Why there is no cluster where EKS has one: it must not look like success."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
@@ -41,17 +45,15 @@ class Realizer:
         log.info("%s", self._capability)
         self._unregister = events.register(self.hear, self.progress)
         patching.on_reset(self.end_all)
+        _realizers.append(self)
 
     def clusters(self) -> list[Cluster]:
         return list(self._clusters.values())
 
-    def cluster(self, identifier: str) -> Cluster | None:
-        """By `Cluster.id`."""
-        return next((cluster for cluster in self._clusters.values() if cluster.id == identifier), None)
-
     def close(self) -> None:
         """Hear no more, and end every cluster; returns when nothing is left."""
         self._unregister()
+        _realizers.remove(self)
         self.end_all()
         for cluster in self._ending:
             cluster.wait()
@@ -61,6 +63,7 @@ class Realizer:
         for cluster in self.clusters():
             self._end(cluster)
         self._clusters.clear()
+        self._stillborn.clear()
         self._instances.clear()
 
     def hear(self, event: Event) -> None:
@@ -76,9 +79,10 @@ class Realizer:
                 self._hear_instance(event)
 
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
-        cluster = self._clusters.get((account, region, name.split("/", 1)[0]))
+        key = account, region, name.split("/", 1)[0]
+        cluster = self._clusters.get(key)
         if cluster is None:
-            return DONE
+            return Progress(True, self._stillborn.get(key, ""))
         if cluster.phase == "ready" and self._shown.get(cluster.id) != _to_show(cluster):
             return WAIT  # EKS must not say ACTIVE and name another endpoint
         return cluster.progress(kind, name)
@@ -87,7 +91,12 @@ class Realizer:
         key = (event.account, event.region, event.name)
         cluster = self._clusters.get(key)
         if event.action == "created":
-            self._clusters[key] = self._begin(event)
+            try:
+                self._clusters[key] = self._begin(event)
+                self._stillborn.pop(key, None)
+            except Exception as error:
+                log.exception("cluster %s cannot begin", event.name)
+                self._stillborn[key] = str(error) or repr(error)
         elif cluster is None:
             return
         elif event.action == "updating":
@@ -170,3 +179,13 @@ class Realizer:
 def _to_show(cluster: Cluster) -> tuple[str, list[str]]:
     """Its endpoint, and what is wrong with it."""
     return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
+
+
+@control.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
+def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
+    """As EKS does now and then, unasked: what depends on it must bear that."""
+    for alive in [alive for realizer in _realizers for alive in realizer.clusters()]:
+        if (alive.region, alive.name) == (region, cluster):
+            alive.restart_api_server()
+            return {}
+    raise ValueError(f"no cluster {cluster} is alive in {region}")

@@ -12,6 +12,7 @@ from localcloud import instance
 from localcloud.aws import control, extend, faults, patching
 from localcloud.aws.eks import versions
 from localcloud.instance import LocalCloud
+from localcloud.kubernetes import realizer
 from localcloud.kubernetes.access import review
 from localcloud.processes import Server, save
 from tests.docs.tables import ROOT
@@ -48,7 +49,8 @@ def test_every_service_that_is_more_than_moto_is_told() -> None:
 
 def test_every_call_of_the_control_api_is_told() -> None:
     extend.install()
-    assert review.PATH, "imported for the calls that it adds"
+    assert review.PATH
+    assert realizer.Realizer, "imported, as the one above, for the calls that they add"
     assert set(first_column("call")) == {f"{method} /local-cloud/{path}" for method, path in control._actions}
 
 

@@ -1,0 +1,87 @@
+"""`python -m bench.kubernetes`: how long until an EKS cluster of the local AWS is one system and two GPU nodes that take pods."""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from localcloud.instance import LocalCloud
+from tests.kubernetes.node_groups import node_group
+from tests.kubernetes.running import Account
+
+COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
+"""Goals: with a local cloud that starts first, and in one that runs. What is built from source is in the cache."""
+SYSTEM, GPU = ("system", 1, "m7i.large"), ("train", 2, "p4d.24xlarge")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = measure()
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table("local cloud", "its start", "control plane", "nodes", "seconds in all", "goal", "its end")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)
+
+
+def measure() -> list[dict[str, str | float]]:
+    rows: list[dict[str, str | float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = LocalCloud(Path(folder) / "cloud")
+        try:
+            with stopwatch() as start:
+                cloud.start(lambda line: print(line, file=sys.stderr), kubernetes=True)
+            account = Account(cloud)
+            rows.append(life(account, "cold", start[0], COLD_SECONDS))
+            rows.append(life(account, "warm", 0.0, WARM_SECONDS))
+        finally:
+            cloud.stop()
+    return rows
+
+
+def life(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
+    """One cluster with its nodes, from creation to deletion."""
+    with ExitStack() as groups:
+        with stopwatch() as control_plane:
+            cluster = account.create(name)
+        with stopwatch() as nodes:
+            wanted = [node_group(cluster, f"{kind}-{name}", size, type_) for kind, size, type_ in (SYSTEM, GPU)]
+            with ThreadPoolExecutor() as together:
+                list(together.map(groups.enter_context, wanted))
+        begun = time.perf_counter()
+    cluster.delete()
+    total = start + control_plane[0] + nodes[0]
+    return {
+        "local cloud": name,
+        "start": round(start, 1),
+        "control plane": round(control_plane[0], 1),
+        "nodes": round(nodes[0], 1),
+        "total": round(total, 1),
+        "goal": goal,
+        "end": round(time.perf_counter() - begun, 1),
+    }
+
+
+@contextmanager
+def stopwatch() -> Iterator[list[float]]:
+    """The seconds that the block took, once it is over."""
+    taken: list[float] = []
+    begun = time.perf_counter()
+    yield taken
+    taken.append(time.perf_counter() - begun)
+
+
+if __name__ == "__main__":
+    main()
