@@ -16,10 +16,13 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import network
+from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.processes import ROOT
-from tests.kubernetes.running import PRIVATE, Account, Running, eventually, remains, wait_while
+from tests.kubernetes.node_groups import NodeGroup, pod_in
+from tests.kubernetes.running import PRIVATE, REGION, Account, Running, eventually, remains, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -154,6 +157,16 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_what_it_knew(account: Acco
         cluster.delete()
 
 
+def test_an_api_server_that_eks_restarts_unasked_comes_back(account: Account, cluster: Running) -> None:
+    before = cluster.process("kube-apiserver")
+    account.cloud.control().post(f"kubernetes/{REGION}/{cluster.name}/restart-api-server", {})
+    wait_while(lambda: before.process(), bool)
+    wait_while(cluster.api.is_ready, lambda ready: not ready)
+    assert cluster.state.crashes == []
+    with pytest.raises(ControlError, match="no cluster nobody is alive in"):
+        account.cloud.control().post(f"kubernetes/{REGION}/nobody/restart-api-server", {})
+
+
 def test_a_daemon_that_ends_by_itself_is_told_with_its_last_words(account: Account) -> None:
     cluster = account.create("broken")
     try:
@@ -200,9 +213,29 @@ def test_a_reset_ends_a_cluster_that_is_coming_up(own_cloud: LocalCloud) -> None
     assert again.api.is_ready()
 
 
+def busy_cluster(cloud: LocalCloud, name: str) -> Running:
+    """A cluster with a node, and a pod that runs on it."""
+    cluster = Account(cloud).create(name)
+    world = cluster.account.world
+    asked = {"instanceTypes": ["m7i.large"], "subnets": world.subnets[:1]}
+    sizes = {"minSize": 1, "maxSize": 1, "desiredSize": 1}
+    world.eks.create_nodegroup(**world.node_group_request("system", name, scalingConfig=sizes, **asked))
+    assert NodeGroup(cluster, "system").settled()["status"] == "ACTIVE"
+    container = {"name": "pause", "image": PAUSE_IMAGE}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "still"}, "spec": {"containers": [container]}}
+    cluster.api.create("/api/v1/namespaces/default/pods", pod)
+    pod_in(cluster, "still", "Running")
+    return cluster
+
+
+def kinds(lines: list[str]) -> set[str]:
+    return {line.split()[0] for line in lines}
+
+
 def test_after_a_killed_cloud_the_next_start_ends_what_was_left(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
-    cluster = Account(own_cloud).create("killed")
+    cluster = busy_cluster(own_cloud, "killed")
+    assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, "what is looked for is there while it runs"
     orphans = cluster.state.processes
     for server in own_cloud.servers():
         os.kill(server.pid, signal.SIGKILL)
@@ -212,13 +245,13 @@ def test_after_a_killed_cloud_the_next_start_ends_what_was_left(own_cloud: Local
     assert own_cloud.start(print, kubernetes=True)
     assert [process.name for process in orphans if process.process()] == []
     assert own_cloud.clusters() == []
+    assert kinds(remains(own_cloud)) == {"process"}, "of the new local cloud"
     assert Account(own_cloud).create("killed").api.is_ready()
 
 
 def test_stop_leaves_nothing(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
-    cluster = Account(own_cloud).create("brief")
-    assert remains(own_cloud), "what is looked for is there while it runs"
+    cluster = busy_cluster(own_cloud, "brief")
     processes = cluster.state.processes
     own_cloud.stop()
     assert [process.name for process in processes if process.process()] == []
