@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.engine.projects import Project, client, control
+from tests.engine.projects import Project, client, control, kill_engine
+from tests.engine.waiting import until
 
 NETWORK = """
     import pulumi
@@ -82,6 +83,35 @@ def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> 
     assert again.changes["replace"] == 1
     assert len(own_vpcs(project)) == 1
     assert own_vpcs(project) != halfway
+
+
+def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Project) -> None:
+    """As the official provider, whose process dies with its engine; AWS goes on with what it was asked for."""
+    project.create(CLUSTER)
+    control(project.cloud, "PUT", "delays", {"factor": 1})
+    eks = client(project.cloud, "eks")
+    log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "
+    other = Project(project.cloud, project.folder.parent / "other", "other")
+    other.create(CLUSTER)
+    try:
+        with project.running("up") as (engine, _), other.running("up") as (others, events):
+            until(lambda: len(eks.list_clusters()["clusters"]) == 2)
+            assert creation not in log.read_text(), "it waits for the cluster"
+            kill_engine(engine)
+            until(lambda: creation in log.read_text())
+            assert log.read_text().count(creation) == 1, "the other one's wait goes on"
+            assert others.poll() is None
+            control(project.cloud, "PUT", "delays", {"factor": 0})
+            others.communicate()
+            assert others.returncode == 0, events.errors
+    finally:
+        control(project.cloud, "PUT", "delays", {"factor": 0})
+    assert set(project.state()) >= {"net", "parta", "partb", "control"}, "what was done is recorded"
+    assert "train" not in project.state()
+
+    project.pulumi("cancel", "--yes", "--stack", project.stack)
+    assert project.run("up").ok
+    assert len(eks.list_clusters()["clusters"]) == 3, "nobody hands over what was made for an engine that is gone"
 
 
 @pytest.mark.parametrize(
