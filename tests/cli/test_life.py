@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from localcloud.instance import LocalCloud
+from localcloud.instance import SERVERS, LocalCloud
 from tests.cli.checkout import Checkout
 from tests.engine.waiting import until
 
@@ -22,7 +22,7 @@ def test_start_status_stop(checkout: Checkout, home: Path) -> None:
     assert f"--home '{home}'" in start.err, "the next command is told with this home"
 
     status = checkout.local("status", home).succeeded()
-    assert [line.split()[:2] for line in status.out.splitlines()] == [["aws", "running"], ["provider", "running"]]
+    assert [line.split()[:2] for line in status.out.splitlines()] == [[name, "running"] for name in SERVERS]
     servers = checkout.local("status", home, "--json").succeeded().json["servers"]
     assert all(server["running"] and psutil.pid_exists(server["pid"]) for server in servers)
 
