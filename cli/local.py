@@ -111,7 +111,7 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     else:
         for server in servers:
             state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
-            print(f"{server.name:<9} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
+            print(f"{server.name:<20} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
         for server in cloud.crashed():
             errors.print(f"the end of {server.log}:\n{server.log_tail()}", markup=False)
         if cloud.crashed():
