@@ -8,6 +8,8 @@ from pathlib import Path
 _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
 _CLONE_NEWNS = 0x00020000
 _library = ctypes.CDLL(None, use_errno=True)
+_own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
+"""Kept open: a node's /proc knows the node's processes only."""
 
 
 def enter(pid: int) -> None:
@@ -45,7 +47,7 @@ def unmount(target: Path) -> None:
 
 def is_mounted(target: Path) -> bool:
     """A bind mount may be of the same file system as its surroundings: only the list of mounts tells."""
-    with Path("/proc/self/mountinfo").open() as mounts:
+    with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
         return any(_plain(line.split()[4]) == str(target) for line in mounts)
 
 
