@@ -22,7 +22,12 @@ from localcloud.tools import debian
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER
 
-CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
+CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+)
 USERS = {"root": "system:masters", "stranger": "nobody"}
 """Token, which is also the user's name, and group."""
 START_SECONDS = 120.0
