@@ -48,6 +48,7 @@ def config(
         "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
         "maxPods": machine.maximum_pods,
         "kubeReserved": reserved(cpus, machine.maximum_pods),
+        "systemReserved": {"memory": "100Mi"},  # on EKS the threshold of eviction takes as much
         "serializeImagePulls": False,
         # As EKS nodes have them; without, a pod on a node that vanished stays for a minute longer.
         "nodeStatusUpdateFrequency": "5s",
@@ -63,7 +64,8 @@ def config(
         # The disk is shared with everything else on the machine: a full one is not for pods to pay.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
-            "memory.available": "100Mi",
+            # What the kubelet sees used is used by the whole machine, which may have more memory than the node is said to have.
+            "memory.available": "0%",
             "nodefs.available": "1%",
             "imagefs.available": "1%",
             "nodefs.inodesFree": "0%",
