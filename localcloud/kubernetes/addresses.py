@@ -45,7 +45,12 @@ class Addresses:
     @property
     def pods(self) -> IPv4Network:
         free = (network for network in POD_NETWORKS if not network.overlaps(self.vpc) and not network.overlaps(self.services))
-        return next(free)
+        if (found := next(free, None)) is None:
+            known = ", ".join(map(str, POD_NETWORKS))
+            raise ValueError(
+                f"no addresses are left for pods: each of {known} overlaps the VPC {self.vpc} or the services {self.services}"
+            )
+        return found
 
     def pods_of_node(self, number: int) -> IPv4Network:
         """The pods of the number-th node, from 1."""

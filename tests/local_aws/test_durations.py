@@ -124,3 +124,29 @@ def test_a_file_system_takes_its_time_in_the_server(server: LocalAws) -> None:
         assert time.monotonic() - started < 30
     server.control("PUT", "delays", {"factor": 0})
     assert time.monotonic() - started >= seconds
+
+
+def test_with_a_gate_it_is_due_when_the_gate_opens_and_what_follows_starts_then(clock: Clock) -> None:
+    durations.set_factor(1)
+    thing, follower, is_real = Thing(), Thing(), []
+    durations.schedule(
+        thing,
+        "status",
+        "CREATING",
+        "ACTIVE",
+        "thing",
+        then=lambda: durations.schedule(follower, "status", "waits", "came", "other"),
+        gate=lambda: bool(is_real),
+    )
+    clock.time += 150
+    durations.settle()
+    assert thing.status == "CREATING"
+    is_real.append(True)
+    durations.settle()
+    assert (thing.status, follower.status) == ("ACTIVE", "waits")
+    clock.time += 39
+    durations.settle()
+    assert follower.status == "waits", "its 40 seconds did not begin before the gate was open"
+    clock.time += 1
+    durations.settle()
+    assert follower.status == "came"

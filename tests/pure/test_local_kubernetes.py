@@ -44,6 +44,14 @@ def test_the_plan_is_that_of_a_vpc_and_of_eks() -> None:
         plan.pods_of_node(256)
 
 
+def test_a_vpc_that_leaves_no_addresses_for_pods_is_refused_with_the_reason() -> None:
+    plan = Addresses(IPv4Network("100.64.0.0/10"), IPv4Network("198.18.0.0/15"))
+    with pytest.raises(
+        ValueError, match=r"^no addresses are left for pods: each of 100\.64.* overlaps the VPC 100\.64\.0\.0/10 or"
+    ):
+        print(plan.pods)
+
+
 @pytest.mark.parametrize(("region", "zone"), [("us-west-2", "us-west-2.compute.internal"), ("us-east-1", "ec2.internal")])
 def test_private_names_of_instances_are_known_as_in_the_region(region: str, zone: str) -> None:
     assert f"template IN A {zone} {{" in dns.corefile_text("10.0.0.1", "172.20.0.10", "/file", region)

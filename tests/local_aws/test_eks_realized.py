@@ -1,0 +1,122 @@
+"""What EKS shows waits for whoever makes clusters and nodes real."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.aws import events
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from tests.local_aws.clients import Client
+from tests.local_aws.eks_world import World
+
+
+class Realizer:
+    """Says of each kind of thing what a test lets it say."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+        self.says: dict[Kind, Progress] = {}
+
+    def hear(self, event: Event) -> None:
+        self.heard.append((event.kind, event.action))
+
+    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+        assert (region, account) == ("us-west-2", "123456789012"), name
+        return self.says.get(kind, DONE)
+
+
+@pytest.fixture
+def realizer() -> Iterator[Realizer]:
+    made = Realizer()
+    unregister = events.register(made.hear, made.asked)
+    yield made
+    unregister()
+
+
+@pytest.fixture
+def world(aws: Client) -> World:
+    return World(aws)
+
+
+def cluster_is(world: World) -> str:
+    return str(world.describe("demo")["status"])
+
+
+def group_is(world: World) -> str:
+    return str(world.describe_group()["status"])
+
+
+def test_a_cluster_is_created_and_deleted_when_it_really_is(world: World, realizer: Realizer) -> None:
+    realizer.says["cluster"] = WAIT
+    assert world.cluster()["status"] == "CREATING"
+    assert cluster_is(world) == "CREATING"
+    realizer.says["cluster"] = DONE
+    assert cluster_is(world) == "ACTIVE"
+
+    realizer.says["cluster"] = WAIT
+    world.eks.delete_cluster(name="demo")
+    assert cluster_is(world) == "DELETING"
+    realizer.says["cluster"] = DONE
+    assert world.eks.list_clusters()["clusters"] == []
+
+
+def test_a_cluster_that_cannot_live_is_failed_with_the_reason_and_can_be_deleted(world: World, realizer: Realizer) -> None:
+    realizer.says["cluster"] = Progress(True, "etcd ended with exit code 1")
+    record = world.cluster()
+    assert record["status"] == "FAILED"
+    assert record["health"]["issues"] == [
+        {"code": "InternalFailure", "message": "etcd ended with exit code 1", "resourceIds": ["demo"]}
+    ]
+    world.eks.delete_cluster(name="demo")
+    assert world.eks.list_clusters()["clusters"] == []
+
+
+def test_an_update_is_told_when_it_begins_and_lasts_until_it_is_done(world: World, realizer: Realizer) -> None:
+    world.cluster(version="1.34")
+    realizer.heard.clear()
+    realizer.says["cluster"] = WAIT
+    update = world.eks.update_cluster_version(name="demo", version="1.35")["update"]
+
+    def status() -> str:
+        return str(world.eks.describe_update(name="demo", updateId=update["id"])["update"]["status"])
+
+    assert realizer.heard == [("cluster", "updating")]
+    assert (status(), cluster_is(world), world.describe("demo")["version"]) == ("InProgress", "UPDATING", "1.34")
+    realizer.says["cluster"] = DONE
+    assert (status(), cluster_is(world), world.describe("demo")["version"]) == ("Successful", "ACTIVE", "1.35")
+
+    realizer.says["cluster"] = Progress(True, "the API server did not come back")
+    update = world.eks.update_cluster_version(name="demo", version="1.36")["update"]
+    assert (status(), cluster_is(world), world.describe("demo")["version"]) == ("Failed", "ACTIVE", "1.35")
+
+
+def test_a_node_group_is_there_and_gone_when_its_nodes_are(world: World, realizer: Realizer) -> None:
+    world.cluster()
+    realizer.says["node-group"] = WAIT
+    assert world.node_group()["status"] == "CREATING"
+    realizer.says["node-group"] = DONE
+    assert group_is(world) == "ACTIVE"
+
+    realizer.says["node-group"] = WAIT
+    sizes = {"minSize": 0, "maxSize": 4, "desiredSize": 3}
+    world.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", scalingConfig=sizes)
+    assert group_is(world) == "UPDATING"
+    realizer.says["node-group"] = DONE
+    assert group_is(world) == "ACTIVE"
+
+    realizer.says["node-group"] = WAIT
+    world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
+    assert group_is(world) == "DELETING"
+    realizer.says["node-group"] = DONE
+    assert world.eks.list_nodegroups(clusterName="demo")["nodegroups"] == []
+
+
+def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: World, realizer: Realizer) -> None:
+    world.cluster()
+    realizer.says["node-group"] = Progress(True, "kubelet ended with exit code 1")
+    group: dict[str, Any] = world.node_group()
+    assert group["status"] == "CREATE_FAILED"
+    assert [(issue["code"], issue["message"]) for issue in group["health"]["issues"]] == [
+        ("NodeCreationFailure", "kubelet ended with exit code 1")
+    ]
