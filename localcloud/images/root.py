@@ -76,13 +76,18 @@ def make(folder: Path, suite: str) -> None:
     (folder / "etc/hostname").unlink(missing_ok=True)
 
 
-def run(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as root inside of a root; the recipe is in /tmp/amis there, what was fetched in /tmp/downloads."""
+def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> list[str]:
+    """The command line that runs a command as root inside of a root: /tmp/amis is the recipe there, /tmp/downloads its wheels."""
     inside = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
     variables = [f"{name}={value}" for name, value in inside.items()]
     namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
     enter = ["sh", "-c", _ENTER, "enter", str(root), str(AMIS), str(downloads), "/usr/bin/env", "-i", *variables]
-    whole = [*_WITH_US, "unshare", *namespaces, *enter, *command]
+    return [*_WITH_US, "unshare", *namespaces, *enter, *command]
+
+
+def run(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a root to its end."""
+    whole = entered(root, command, environment, downloads)
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
