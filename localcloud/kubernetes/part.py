@@ -42,7 +42,9 @@ def parts() -> list[type[Part]]:
     """Every kind, in the order in which they hear."""
     # Imported late: they import Part from here.
     from localcloud.kubernetes.access.part import Access
+    from localcloud.kubernetes.efs_csi.part import EfsCsi
+    from localcloud.kubernetes.image_registry import ImageRegistry
     from localcloud.kubernetes.nodes.fleet import Fleet
     from localcloud.kubernetes.pod_identity.part import PodIdentity
 
-    return [Access, PodIdentity, Fleet]
+    return [Access, PodIdentity, ImageRegistry, EfsCsi, Fleet]

@@ -1,0 +1,365 @@
+"""EFS file systems as volumes of pods: shared by pods on several nodes, made for claims, refused with the reason."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kubernetes.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
+from tests.kubernetes.running import REGION, Account, Running, wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+DRIVER = "efs.csi.aws.com"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@dataclass
+class Storage:
+    """File systems of the account, made with boto3."""
+
+    account: Account
+
+    @property
+    def efs(self) -> Any:
+        return self.account.client("efs")
+
+    @property
+    def root(self) -> Path:
+        return self.account.cloud.folder / "file-systems"
+
+    def create(self, token: str, zone: int | None = 0) -> str:
+        """With a mount target in one of the zones, open to the VPC."""
+        name = str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
+        self._settle(self.efs.describe_file_systems, "FileSystems", FileSystemId=name)
+        if zone is not None:
+            world, ec2 = self.account.world, self.account.client("ec2")
+            group = ec2.create_security_group(GroupName=token, Description="NFS", VpcId=world.vpc)["GroupId"]
+            everybody = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}
+            ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
+            self.efs.create_mount_target(FileSystemId=name, SubnetId=world.subnets[zone], SecurityGroups=[group])
+            self._settle(self.efs.describe_mount_targets, "MountTargets", FileSystemId=name)
+        return name
+
+    def access_point(self, file_system: str, path: str = "/shared") -> str:
+        creation = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}
+        made = self.efs.create_access_point(
+            ClientToken=f"{file_system}{path}",
+            FileSystemId=file_system,
+            PosixUser={"Uid": 1000, "Gid": 1000},
+            RootDirectory={"Path": path, "CreationInfo": creation},
+        )
+        self._settle(self.efs.describe_access_points, "AccessPoints", FileSystemId=file_system)
+        return str(made["AccessPointId"])
+
+    def points(self, file_system: str) -> list[Object]:
+        found: list[Object] = self.efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]
+        return found
+
+    def delete(self, name: str) -> None:
+        for target in self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"]:
+            self.efs.delete_mount_target(MountTargetId=target["MountTargetId"])
+        wait_while(lambda: self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"], bool, seconds=10)
+        self.efs.delete_file_system(FileSystemId=name)
+
+    def _settle(self, describe: Any, member: str, **which: Any) -> None:
+        wait_while(lambda: describe(**which)[member], lambda found: found[-1]["LifeCycleState"] == "creating", seconds=10)
+
+
+@pytest.fixture(scope="module")
+def stored(account: Account) -> Iterator[Running]:
+    """A cluster with the add-on."""
+    made = account.create("stored")
+    role = account.world.pod_role
+    made.account.eks.create_addon(
+        clusterName=made.name,
+        addonName="aws-efs-csi-driver",
+        podIdentityAssociations=[{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}],
+    )
+    yield made
+    made.delete()
+
+
+@pytest.fixture(scope="module")
+def nodes(stored: Running) -> Iterator[list[Object]]:
+    """Two real ones, with the driver registered."""
+    with node_group(stored, "train", 2, "p4d.24xlarge") as group:
+        wait_while(lambda: drivers(stored), lambda found: len(found) < 2, seconds=30)
+        yield NodeGroup.real_nodes(group)
+
+
+def drivers(cluster: Running) -> list[str]:
+    """Nodes on which the kubelet knows the driver."""
+    found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
+    return [name_of(node) for node in found if any(one["name"] == DRIVER for one in node["spec"].get("drivers") or ())]
+
+
+@pytest.fixture(scope="module")
+def storage(account: Account) -> Storage:
+    return Storage(account)
+
+
+@pytest.fixture(scope="module")
+def file_system(storage: Storage) -> Iterator[str]:
+    name = storage.create("shared")
+    yield name
+    storage.delete(name)
+    wait_while(lambda: (storage.root / name).exists(), bool, seconds=10)
+
+
+@contextmanager
+def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Iterator[None]:
+    """A static volume and its claim."""
+    made = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "csi": {"driver": DRIVER, "volumeHandle": handle, "volumeAttributes": attributes},
+            # both name each other: otherwise they find together at the next of Kubernetes' rounds, every 15 seconds
+            "claimRef": {"namespace": "default", "name": name},
+        },
+    }
+    cluster.api.create(VOLUMES, made)
+    try:
+        with claim(cluster, name, "", volumeName=name):
+            wait_while(
+                lambda: cluster.api.get(f"{CLAIMS}/{name}")["status"], lambda status: status["phase"] != "Bound", seconds=30
+            )
+            yield
+    finally:
+        cluster.api.delete(f"{VOLUMES}/{name}")
+
+
+@contextmanager
+def claim(cluster: Running, name: str, storage_class: str, **spec: Any) -> Iterator[None]:
+    wanted = {"storageClassName": storage_class, "accessModes": ["ReadWriteMany"], **spec}
+    wanted["resources"] = {"requests": {"storage": "1Gi"}}
+    cluster.api.create(CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": wanted})
+    try:
+        yield
+    finally:
+        cluster.api.delete(f"{CLAIMS}/{name}")
+        wait_while(lambda: cluster.api.find(f"{CLAIMS}/{name}"), lambda found: found is not None, seconds=30)
+
+
+@contextmanager
+def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[None]:
+    known = {"provisioningMode": "efs-ap", "directoryPerms": "700", "uid": "1000", "gid": "1000"} | parameters
+    made = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": DRIVER,
+        "parameters": known,
+    }
+    cluster.api.create(CLASSES, made)
+    try:
+        yield
+    finally:
+        cluster.api.delete(f"{CLASSES}/{name}")
+
+
+def with_volume(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
+    """A pod of the user that our images and access points have."""
+    made = pod(
+        name,
+        program,
+        node=node,
+        securityContext={"runAsUser": 1000, "runAsGroup": 1000},
+        volumes=[{"name": "shared", "persistentVolumeClaim": {"claimName": claim}}],
+        container={"volumeMounts": [{"name": "shared", "mountPath": "/shared", **mount}]},
+    )
+    made["metadata"]["labels"] = {}
+    return made
+
+
+WRITE = """
+import json, os, socket, time
+open(f"/shared/{socket.gethostname()}", "w").write("here")
+deadline = time.monotonic() + 60
+while len(os.listdir("/shared")) < 2 and time.monotonic() < deadline:
+    time.sleep(0.1)
+print(json.dumps({"seen": sorted(os.listdir("/shared")), "mode": oct(os.stat("/shared").st_mode & 0o777)}))
+"""
+
+
+def test_pods_on_two_nodes_see_each_others_files(
+    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
+    point = storage.access_point(file_system, "/two")
+    with volume(stored, "two", f"{file_system}::{point}"):
+        wanted = [with_volume(f"writer-{number}", "two", WRITE, node) for number, node in enumerate(nodes)]
+        with pods(stored, *wanted):
+            seen = [output(stored, f"writer-{number}") for number in range(2)]
+            placed = {pod_in(stored, f"writer-{number}", "Succeeded")["spec"]["nodeName"] for number in range(2)}
+    assert placed == {name_of(node) for node in nodes}, "on a node each"
+    for each in seen:
+        assert each == {"seen": ["writer-0", "writer-1"], "mode": "0o775"}
+    folder = storage.root / file_system / "two"
+    assert sorted(path.name for path in folder.iterdir()) == ["writer-0", "writer-1"]
+    assert (folder.stat().st_uid, (folder / "writer-0").stat().st_uid) == (1000, 1000)
+
+
+def test_files_outlive_the_pods_that_wrote_them(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+    read = "import json; print(json.dumps(open('/shared/file').read()))"
+    write = "import json; print(json.dumps(open('/shared/file', 'w').write('kept')))"
+    with volume(stored, "kept", f"{file_system}::{storage.access_point(file_system, '/kept')}"):
+        with pods(stored, with_volume("first", "kept", write, nodes[0])):
+            assert output(stored, "first") == 4
+        with pods(stored, with_volume("second", "kept", read, nodes[1])):
+            assert output(stored, "second") == "kept"
+
+
+def test_a_read_only_mount_cannot_be_written(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+    program = """
+import json
+try:
+    open("/shared/file", "w")
+    print(json.dumps("written"))
+except OSError as error:
+    print(json.dumps(error.strerror))
+"""
+    with volume(stored, "ro", f"{file_system}::{storage.access_point(file_system, '/ro')}"):
+        wanted = with_volume("reader", "ro", program, nodes[0])
+        wanted["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] = True
+        with pods(stored, wanted):
+            assert output(stored, "reader") == "Read-only file system"
+
+
+# --- what is refused: the pod waits, and an event says why
+
+
+def why_it_waits(cluster: Running, name: str) -> str:
+    """The first event about a volume of the pod that could not be mounted; the pod has no container yet."""
+
+    def look() -> list[str]:
+        found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
+        return [event["message"] for event in found if event["message"].startswith("MountVolume.SetUp failed")]
+
+    def state() -> list[str]:
+        status = cluster.api.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
+        return [one["state"]["waiting"]["reason"] for one in status.get("containerStatuses", ()) if "waiting" in one["state"]]
+
+    message = wait_while(look, lambda found: not found, seconds=60)[0]
+    assert wait_while(state, lambda found: not found, seconds=10) == ["ContainerCreating"]
+    return str(message)
+
+
+def waits(cluster: Running, node: Object, name: str, handle: str, **attributes: str) -> str:
+    with volume(cluster, name, handle, **attributes), pods(cluster, with_volume(name, name, "pass", node)):
+        return why_it_waits(cluster, name)
+
+
+def test_a_file_system_that_does_not_exist_keeps_the_pod_waiting(stored: Running, nodes: list[Object]) -> None:
+    message = waits(stored, nodes[0], "missing", "fs-00000000::fsap-00000000")
+    assert message.endswith("file system fs-00000000 does not exist")
+    assert "Could not mount 'fs-00000000::fsap-00000000'" in message
+
+
+def test_an_access_point_that_does_not_exist_keeps_the_pod_waiting(
+    stored: Running, nodes: list[Object], file_system: str
+) -> None:
+    message = waits(stored, nodes[0], "no-point", f"{file_system}::fsap-00000000")
+    assert message.endswith("access point fsap-00000000 does not exist")
+
+
+def test_another_file_systems_access_point_keeps_the_pod_waiting(
+    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
+    other = storage.create("other")
+    point = storage.access_point(other)
+    message = waits(stored, nodes[0], "foreign", f"{file_system}::{point}")
+    storage.delete(other)
+    assert message.endswith(f"access point {point} is one of file system {other}, not of {file_system}")
+
+
+def test_without_a_mount_target_in_its_zone_a_node_cannot_mount(stored: Running, nodes: list[Object], storage: Storage) -> None:
+    elsewhere = storage.create("elsewhere", zone=1)
+    message = waits(stored, nodes[0], "elsewhere", f"{elsewhere}::{storage.access_point(elsewhere)}")
+    storage.delete(elsewhere)
+    assert message.endswith(f"has no mount target in {REGION}a of the node's VPC; it has them in {REGION}b")
+
+
+def test_a_pod_that_waits_goes_on_when_the_reason_is_gone(stored: Running, nodes: list[Object], storage: Storage) -> None:
+    late = storage.create("late", zone=None)
+    point = storage.access_point(late)
+    with volume(stored, "late", f"{late}::{point}"), pods(stored, with_volume("late", "late", "print(1)", nodes[0])):
+        assert "has no mount target" in why_it_waits(stored, "late")
+        group = stored.account.client("ec2").create_security_group(
+            GroupName="late", Description="NFS", VpcId=stored.account.world.vpc
+        )["GroupId"]
+        everybody = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+        stored.account.client("ec2").authorize_security_group_ingress(GroupId=group, IpPermissions=[everybody])
+        subnet = stored.account.world.subnets[0]
+        storage.efs.create_mount_target(FileSystemId=late, SubnetId=subnet, SecurityGroups=[group])
+        assert output(stored, "late") == 1
+    storage.delete(late)
+
+
+# --- volumes made for claims
+
+
+def test_a_claim_of_a_storage_class_gets_an_access_point_of_its_own_and_gives_it_back(
+    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
+    before = {point["AccessPointId"] for point in storage.points(file_system)}
+    write = "import json, os; open('/shared/x', 'w'); print(json.dumps(os.listdir('/shared')))"
+    with storage_class(stored, "efs", fileSystemId=file_system, basePath="/dynamic"):
+        with claim(stored, "dynamic", "efs"), pods(stored, with_volume("dynamic", "dynamic", write)):
+            assert output(stored, "dynamic") == ["x"]
+            (made,) = [point for point in storage.points(file_system) if point["AccessPointId"] not in before]
+            uid = stored.api.get(f"{CLAIMS}/dynamic")["metadata"]["uid"]
+            assert made["RootDirectory"]["Path"] == f"/dynamic/pvc-{uid}"
+            assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in made["Tags"]
+            handle = stored.api.get(f"{VOLUMES}/pvc-{uid}")["spec"]["csi"]["volumeHandle"]
+            assert handle == f"{file_system}::{made['AccessPointId']}"
+        wait_while(lambda: stored.api.find(f"{VOLUMES}/pvc-{uid}"), lambda found: found is not None, seconds=30)
+    assert {point["AccessPointId"] for point in storage.points(file_system)} == before
+
+
+def test_a_claim_that_cannot_be_served_says_why(stored: Running, nodes: list[Object]) -> None:
+    with storage_class(stored, "broken", fileSystemId="fs-00000000"), claim(stored, "broken", "broken"):
+
+        def look() -> list[str]:
+            which = "involvedObject.name=broken,reason=ProvisioningFailed"
+            return [event["message"] for event in stored.api.get(EVENTS, fieldSelector=which)["items"]]
+
+        (message,) = wait_while(look, lambda found: not found, seconds=30)
+    assert message.startswith('failed to provision volume with StorageClass "broken": ')
+    assert "FileSystemNotFound" in message
+
+
+def test_what_a_pod_mounted_is_unmounted_after_it(
+    stored: Running, nodes: list[Object], storage: Storage, file_system: str
+) -> None:
+    """On the node too: no mount is left there."""
+    with volume(stored, "gone", f"{file_system}::{storage.access_point(file_system, '/gone')}"):
+        with pods(stored, with_volume("gone", "gone", "print(1)", nodes[0])):
+            assert output(stored, "gone") == 1
+        title = name_of(nodes[0]).split(".")[0]
+        first = stored.process(f"kubelet-{title}").pid
+        mounts = Path(f"/proc/{first}/task/{first}/children").read_text().split()[0]
+        wait_while(
+            lambda: Path(f"/proc/{mounts}/mountinfo").read_text(), lambda text: "kubernetes.io~csi/gone" in text, seconds=30
+        )
+
+
+def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
+    """The last test of this module: the others need it."""
+    stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
+    wait_while(lambda: drivers(stored), bool, seconds=30)
+    assert stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}") is None
+    assert not [one for one in stored.state.processes if one.name.startswith("efs-csi-")]
+    assert json.dumps(stored.describe()["health"]) == '{"issues": []}'
