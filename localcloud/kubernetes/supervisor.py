@@ -114,6 +114,12 @@ class Supervisor:
                 member.kill()
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
+    def release(self, name: str) -> None:
+        """From here on it is not missed, and if it was, that is forgotten."""
+        with self._lock:
+            self._wanted.discard(name)
+            self._crashes.pop(name, None)
+
     def close(self) -> None:
         """From here on nothing is started, nobody is missed and whoever waits gives up."""
         with self._lock:

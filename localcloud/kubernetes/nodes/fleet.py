@@ -16,14 +16,17 @@ from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.events import DONE, Event, Kind, Progress
 from localcloud.kubernetes.client import ApiError
+from localcloud.kubernetes.efs_csi.part import EfsCsi
 from localcloud.kubernetes.nodes import drain, labels, machine
 from localcloud.kubernetes.nodes.limits import Limits
+from localcloud.kubernetes.nodes.links import Wiring
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.node import Node
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.nodes.roster import Member, Roster
 from localcloud.kubernetes.nodes.simulated import Simulator
 from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.supervisor import Ended
 from localcloud.processes import StartError
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Fleet(Part):
         limits = Limits.from_environment() if cluster.namespace else Limits(cpu=0, gpu=0)
         self._roster = Roster(limits)
         self._simulator = Simulator(cluster)
+        self._wiring = Wiring(cluster.namespace or "", cluster.addresses)
         self._programs: Programs | None = None
         self._groups: dict[str, Mapping[str, Any]] = {}
         self._ending = threading.Event()
@@ -106,10 +110,13 @@ class Fleet(Part):
                 self._start_real(member)
             else:
                 self._simulator.create(member.machine, self._groups.get(member.machine.node_group))
-        except (StartError, OSError, ApiError) as error:
+        except Ended:
+            return
+        except Exception as error:  # whatever it was: the node group must not wait for ever
             if self._ending.is_set():
                 return
-            log.exception("node %s did not start", member.machine.name)
+            log.error("node %s did not start: %s", member.machine.name, error, exc_info=not isinstance(error, StartError))
+            self._switch_off(member)
             self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
             return
         self._roster.settle(member, "ready")
@@ -118,10 +125,16 @@ class Fleet(Part):
         if self._programs is None:
             self._programs = Programs.ensure(log.info)
         assert member.number is not None  # is_real
-        node = Node(self.cluster, member.machine, member.number, self._programs, self._ending.is_set)
-        others = [other.place for other in self._roster.nodes(besides=member)]
-        member.node = node
-        node.start(others)
+        node = member.node = Node(
+            self.cluster,
+            member.machine,
+            member.number,
+            programs=self._programs,
+            wiring=self._wiring,
+            is_over=self._ending.is_set,
+        )
+        node.start()
+        self.cluster.part(EfsCsi).node_up(node)
         node.await_ready()
         self._label(member)
 
@@ -158,8 +171,8 @@ class Fleet(Part):
     def _switch_off(self, member: Member) -> None:
         if member.node is None or self._ending.is_set():
             return
-        others = [other.place for other in self._roster.nodes(besides=member)]
-        self._try(member, lambda: member.node.stop(others) if member.node else None)
+        self.cluster.part(EfsCsi).node_down(member.node)
+        self._try(member, member.node.stop)
         member.node = None
 
     def _gone(self, member: Member) -> None:

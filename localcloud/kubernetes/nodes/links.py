@@ -1,6 +1,8 @@
 """A node's network: its namespace linked to the cluster's bridge, with routes to the other nodes' pods."""
 
+import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -21,38 +23,82 @@ class Place:
     pods: IPv4Network
 
 
-def connect(cluster: str, addresses: Addresses, place: Place, link: str) -> None:
-    """Link the node's namespace to the bridge in the cluster's; `link` is the name of the bridge's end."""
+class Wiring:
+    """What is linked to the bridge of one cluster; a node is linked with routes from and to all others, or not at all."""
 
-    def on_bridge() -> None:
-        from pyroute2 import IPRoute
+    def __init__(self, cluster: str, addresses: Addresses) -> None:
+        """`cluster` is the cluster's network namespace."""
+        self._cluster, self._addresses = cluster, addresses
+        self._places: list[Place] = []
+        self._lock = threading.Lock()
 
-        target = os.open(network.path_of(place.namespace), os.O_RDONLY)
-        try:
-            with IPRoute() as route:
-                route.link("add", ifname=link, kind="veth", peer={"ifname": INTERFACE, "net_ns_fd": target})
-                index = route.link_lookup(ifname=link)[0]
-                route.link("set", index=index, master=route.link_lookup(ifname=network.BRIDGE)[0], state="up")
-        finally:
-            os.close(target)
+    def connect(self, place: Place) -> None:
+        """Make the node's namespace and link it."""
+        with self._lock:
+            network.create(place.namespace)
+            self._places.append(place)
+            network.inside(self._cluster, lambda: _make_link(place))
+            network.inside(place.namespace, lambda: _make_interface(place, self._addresses))
+            others = [other for other in self._places if other is not place]
+            _add_routes(place.namespace, others)
+            for namespace in (self._cluster, *(other.namespace for other in others)):
+                _add_routes(namespace, [place])
 
-    def on_node() -> None:
-        from pyroute2 import IPRoute
+    def disconnect(self, place: Place) -> None:
+        """Remove the node's namespace, its link and the ways to it; nothing happens to what is not there."""
+        with self._lock:
+            if place in self._places:
+                self._places.remove(place)
+            for namespace in (self._cluster, *(other.namespace for other in self._places)):
+                _remove_route(namespace, place)
+            # A namespace takes its links with it, but when it likes; the name may be wanted at once.
+            network.inside(self._cluster, lambda: _remove_link(place))
+            network.remove(place.namespace)
 
+
+def _make_link(place: Place) -> None:
+    """On the bridge's side."""
+    from pyroute2 import IPRoute
+
+    name = _link_name(place)
+    target = os.open(network.path_of(place.namespace), os.O_RDONLY)
+    try:
         with IPRoute() as route:
-            index = route.link_lookup(ifname=INTERFACE)[0]
-            route.addr("add", index=index, address=str(place.address), prefixlen=addresses.vpc.prefixlen)
-            route.link("set", index=index, state="up")
-            route.route("add", dst="default", gateway=str(addresses.router))
-        # Of this namespace: /proc/sys/net is the reader's.
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-
-    network.inside(cluster, on_bridge)
-    network.inside(place.namespace, on_node)
+            route.link("add", ifname=name, kind="veth", peer={"ifname": INTERFACE, "net_ns_fd": target})
+            index = route.link_lookup(ifname=name)[0]
+            route.link("set", index=index, master=route.link_lookup(ifname=network.BRIDGE)[0], state="up")
+    finally:
+        os.close(target)
 
 
-def add_routes(namespace: str, places: Iterable[Place]) -> None:
-    """Let what is in the namespace reach the pods of other nodes; a route that is there is replaced."""
+def _remove_link(place: Place) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as route:
+        for index in route.link_lookup(ifname=_link_name(place)):
+            route.link("del", index=index)
+
+
+def _link_name(place: Place) -> str:
+    """Of the bridge's end; interfaces have at most 15 characters."""
+    return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
+
+
+def _make_interface(place: Place, addresses: Addresses) -> None:
+    """On the node's side."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as route:
+        index = route.link_lookup(ifname=INTERFACE)[0]
+        route.addr("add", index=index, address=str(place.address), prefixlen=addresses.vpc.prefixlen)
+        route.link("set", index=index, state="up")
+        route.route("add", dst="default", gateway=str(addresses.router))
+    # Of this namespace: /proc/sys/net is the reader's.
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _add_routes(namespace: str, places: Iterable[Place]) -> None:
+    """Let what is in the namespace reach the pods of other nodes."""
     wanted = list(places)
 
     def add() -> None:
@@ -66,9 +112,7 @@ def add_routes(namespace: str, places: Iterable[Place]) -> None:
         network.inside(namespace, add)
 
 
-def remove_route(namespace: str, place: Place) -> None:
-    """No way to the pods of a node that is gone."""
-
+def _remove_route(namespace: str, place: Place) -> None:
     def remove() -> None:
         from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
@@ -76,10 +120,7 @@ def remove_route(namespace: str, place: Place) -> None:
         with IPRoute() as route:
             try:
                 route.route("del", dst=str(place.pods), gateway=str(place.address))
-            except NetlinkError:  # never made, or gone with its link
+            except NetlinkError:  # never made
                 return
 
-    try:
-        network.inside(namespace, remove)
-    except FileNotFoundError:  # the other node leaves as well
-        return
+    network.inside(namespace, remove)

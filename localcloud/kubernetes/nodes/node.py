@@ -17,9 +17,9 @@ import yaml
 
 from localcloud.kubernetes import network
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
-from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, links, pod_network
+from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network
 from localcloud.kubernetes.nodes.cgroups import Cgroups
-from localcloud.kubernetes.nodes.links import Place
+from localcloud.kubernetes.nodes.links import Place, Wiring
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.processes import StartError
@@ -36,13 +36,21 @@ empty the folder above but for the folders in it."""
 class Node:
     """One machine that became a node. `start` and `stop` take seconds; a node is started once."""
 
-    def __init__(self, cluster: Cluster, machine: Machine, number: int, programs: Programs, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        machine: Machine,
+        number: int,
+        *,
+        programs: Programs,
+        wiring: Wiring,
+        is_over: Callable[[], bool],
+    ) -> None:
         """`is_over` ends a start that waits: nobody wants the node any more."""
         if cluster.namespace is None:
             raise ValueError("a real node needs a cluster with a network namespace")
         self.machine = machine
-        self._cluster, self._programs, self._cluster_namespace = cluster, programs, cluster.namespace
-        self._is_over = is_over
+        self._cluster, self._programs, self._wiring, self._is_over = cluster, programs, wiring, is_over
         self._folder: Path = cluster.folder / "nodes" / machine.id
         self._cgroup = f"{cluster.namespace}-{machine.id}"
         self._cgroups = Cgroups()
@@ -59,10 +67,11 @@ class Node:
         """What runs on it -> the supervisor's name of it."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
-    def start(self, others: list[Place]) -> None:
+    def start(self) -> None:
         """Bring it up until its kubelet answers. Raises StartError or OSError; `stop` then removes what there is."""
         self._folder.mkdir(parents=True)
-        self._make_network(others)
+        self._cluster.ledger.add("namespace", self.place.namespace)
+        self._wiring.connect(self.place)
         self._make_cgroup()
         self._write_files()
         self._boot()
@@ -73,16 +82,18 @@ class Node:
         self._await("kubelet", lambda: self._answers(10248))
         self._await("kube-proxy", lambda: self._answers(10256))
 
-    def stop(self, others: list[Place]) -> None:
+    def stop(self) -> None:
         """End everything on it and remove what it had; nothing happens to what is not there."""
         supervisor = self._cluster.supervisor
-        for kind in ("kubelet", "kube-proxy", "containerd"):
-            supervisor.stop(self.daemons[kind])
-        # All that is left in its process namespace ends with the first process.
-        supervisor.stop(self.daemons["machine"], seconds=0.05)
-        for namespace in (self._cluster_namespace, *(place.namespace for place in others)):
-            links.remove_route(namespace, self.place)
-        network.remove(self.place.namespace)
+        first = self.process("machine")
+        for name in self.daemons.values():
+            supervisor.release(name)
+        if first is not None:
+            with suppress(psutil.NoSuchProcess):
+                first.kill()  # all of its process namespace ends with it
+        for name in self.daemons.values():
+            supervisor.stop(name)
+        self._wiring.disconnect(self.place)
         self._cluster.ledger.remove("namespace", self.place.namespace)
         self._cgroups.remove(self._cgroup)
         for folder in self._cgroups.folders(self._cgroup):
@@ -98,18 +109,6 @@ class Node:
             return None
         # The supervisor's child waits in the machine's process namespace for the daemon in the node's.
         return next(iter(entered.children()), None)
-
-    def _make_network(self, others: list[Place]) -> None:
-        namespace = self.place.namespace
-        self._cluster.ledger.add("namespace", namespace)
-        network.create(namespace)
-        link = "n" + hashlib.sha256(self.machine.id.encode()).hexdigest()[:12]
-        links.connect(self._cluster_namespace, self._cluster.addresses, self.place, link)
-        links.add_routes(self._cluster_namespace, [self.place])
-        links.add_routes(namespace, others)
-        for other in others:
-            with suppress(FileNotFoundError):  # it leaves meanwhile
-                links.add_routes(other.namespace, [self.place])
 
     def _make_cgroup(self) -> None:
         for folder in self._cgroups.folders(self._cgroup):

@@ -84,11 +84,6 @@ class Roster:
                     return member
             return None
 
-    def nodes(self, besides: Member | None = None) -> list[Node]:
-        """The real nodes that were begun."""
-        with self._lock:
-            return [member.node for member in self._members.values() if member.node is not None and member is not besides]
-
     def members(self, node_group: str) -> list[Member]:
         return self._select(lambda member: member.machine.node_group == node_group)
 
