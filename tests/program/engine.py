@@ -71,6 +71,8 @@ class Resource:
     protected: bool
     delete_before_replace: bool
     custom: bool
+    provider: str = ""
+    """URN and id of the provider that makes it, where it is not the default one."""
 
 
 @dataclass
@@ -135,6 +137,7 @@ class RecordingMonitor(MockMonitor):
                 protected=request.protect,
                 delete_before_replace=request.deleteBeforeReplace,
                 custom=request.custom,
+                provider=request.provider,
             )
         )
         return response

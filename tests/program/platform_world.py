@@ -1,0 +1,76 @@
+"""Stacks with a platform, and what is in their clusters as Kubernetes would get it."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from infra.facts.gather import wanted_manifests
+from infra.platform import manifests
+from infra.settings import Settings
+from localcloud import mirror
+from tests.program.engine import Deployment, Resource, deploy
+from tests.pure.world import facts, pool, settings
+
+Manifest = dict[str, Any]
+
+PUBLIC = {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}
+TRAIN = pool("train", "p4d.24xlarge", 4)
+SINGLE = pool("single", "g5.xlarge", 2)
+
+
+def asked(*pools: dict[str, Any], storage: dict[str, Any] | None = None, **platform: Any) -> Settings:
+    """A stack whose API is reached from outside; with two pools, one of which has EFA, if none are named."""
+    more = {"storage": storage} if storage else {}
+    return settings(*(pools or (TRAIN, SINGLE)), target=PUBLIC, platform={"install": None, **platform}, **more)
+
+
+def deployed(stack: Settings) -> Deployment:
+    upstream = manifests.load(wanted_manifests(stack), str(mirror.ensure(print)))
+    return deploy(stack, facts(stack, manifests=upstream))
+
+
+@cache
+def usual() -> Deployment:
+    """With everything that a stack has if it says nothing."""
+    return deployed(asked())
+
+
+def in_cluster(stack: Deployment) -> list[Resource]:
+    return [one for one in stack.resources if one.type.startswith("kubernetes:")]
+
+
+def manifest(resource: Resource) -> Manifest:
+    """The object, with whole numbers as such: Pulumi sends them as floating-point numbers."""
+    found: Manifest = _whole(json.loads(json.dumps(dict(resource.inputs))))
+    return found
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def objects(stack: Deployment, *kinds: str) -> list[Manifest]:
+    """Everything in the cluster, or the objects of some kinds."""
+    found = [manifest(one) for one in in_cluster(stack)]
+    return [one for one in found if not kinds or one["kind"] in kinds]
+
+
+def only(stack: Deployment, kind: str, name: str, namespace: str | None = None) -> Manifest:
+    found = [
+        one
+        for one in objects(stack, kind)
+        if one["metadata"]["name"] == name and (namespace is None or one["metadata"].get("namespace") == namespace)
+    ]
+    assert len(found) == 1, f"{kind} {name}: {len(found)}"
+    return found[0]
+
+
+def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
+    """The pods of everything that runs, with the namespace they run in."""
+    for one in objects(stack, "Deployment", "DaemonSet"):
+        yield one["metadata"]["namespace"], one["spec"]["template"]["spec"]

@@ -1,0 +1,476 @@
+"""What is installed into the cluster, object by object."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.allocatable import for_jobs
+from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.quantities import bytes_of, millis_of
+from infra.platform import admission
+from infra.platform.cluster_autoscaler import NODE_MINUTES
+from tests.program.engine import Deployment
+from tests.program.platform_world import PUBLIC, SINGLE, TRAIN, asked, deployed, in_cluster, objects, only, pods, usual
+from tests.pure.world import facts, instance_type, pool, settings
+
+PRIVILEGED = "kube-system"
+
+
+@pytest.fixture
+def stack() -> Deployment:
+    return usual()
+
+
+# --- what is there
+
+
+def test_without_a_platform_there_is_nothing_of_kubernetes_not_even_a_provider() -> None:
+    bare = deployed(asked(install=False))
+    assert not [one.type for one in bare.resources if "kubernetes" in one.type]
+    assert bare.outputs["platform"]["installed"] is False
+    assert "inside the network" in bare.outputs["platform"]["how"]
+
+
+@pytest.mark.parametrize(
+    ("part", "component"),
+    [
+        ("devicePlugin", "NvidiaDevicePlugin"),
+        ("efaPlugin", "EfaDevicePlugin"),
+        ("mpiOperator", "MpiOperator"),
+        ("queue", "Queue"),
+        ("autoscaler", "ClusterAutoscaler"),
+    ],
+)
+def test_every_part_can_be_left_out_alone(stack: Deployment, part: str, component: str) -> None:
+    def components(one: Deployment) -> Counter[str]:
+        return Counter(resource.type for resource in one.resources if not resource.custom and "Pod" not in resource.type)
+
+    token = f"gpumpi:infra:{component}"
+    left_out = components(stack) - components(deployed(asked(**{part: False})))
+    assert left_out == Counter({token: 1})
+
+
+def test_a_stack_without_efa_needs_no_plugin_for_it() -> None:
+    names = [one["metadata"]["name"] for one in objects(deployed(asked(SINGLE)), "DaemonSet")]
+    assert names == ["nvidia-device-plugin-daemonset"]
+
+
+def test_a_stack_without_a_file_system_has_no_volume() -> None:
+    bare = deployed(asked(storage={"efs": "none"}))
+    assert not objects(bare, "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+
+
+def test_a_private_endpoint_means_no_platform_unless_it_is_asked_for() -> None:
+    assert not settings(platform={"install": None}).installs_platform
+    assert settings(platform={"install": True}).installs_platform
+    assert settings(target=PUBLIC, platform={"install": None}).installs_platform
+
+
+def test_every_object_is_made_by_the_cluster_s_own_provider(stack: Deployment) -> None:
+    (provider,) = stack.created("pulumi:providers:kubernetes")
+    assert {one.provider.rpartition("::")[0] for one in in_cluster(stack)} == {provider.urn}
+    assert "eks" in str(provider.inputs["kubeconfig"]) and provider.inputs["enableServerSideApply"] in (True, "true")
+
+
+# --- images, requests
+
+
+def containers(stack: Deployment) -> Iterator[Any]:
+    for _, pod in pods(stack):
+        yield from pod["containers"]
+
+
+def test_every_image_names_its_registry_and_a_version(stack: Deployment) -> None:
+    images = {container["image"] for container in containers(stack)}
+    assert len(images) == 5
+    assert all(re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+", image) for image in images), images
+
+
+def test_one_setting_puts_a_registry_before_every_image(stack: Deployment) -> None:
+    mirrored = {container["image"] for container in containers(deployed(asked(imageRegistry="mirror.example.com:5000/all")))}
+    assert mirrored == {f"mirror.example.com:5000/all/{container['image']}" for container in containers(stack)}
+
+
+def test_the_efa_plugin_comes_from_eks_s_registry_in_the_region(stack: Deployment) -> None:
+    (container,) = only(stack, "DaemonSet", "aws-efa-k8s-device-plugin-daemonset")["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:")
+
+
+def test_everything_that_runs_asks_for_what_it_needs_and_is_limited_in_memory(stack: Deployment) -> None:
+    for container in containers(stack):
+        assert {"cpu", "memory"} == set(container["resources"]["requests"]), container["name"]
+        limits = container["resources"]["limits"]
+        assert set(limits) == {"memory"}, "a CPU limit only slows down"
+        assert bytes_of(limits["memory"]) >= bytes_of(container["resources"]["requests"]["memory"])
+
+
+def test_one_setting_shrinks_cpu_requests_and_the_outputs_say_so(stack: Deployment) -> None:
+    small = deployed(asked(cpuRequestFactor=0.1))
+    full = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(stack)}
+    shrunk = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(small)}
+    assert shrunk == {name: max(1, round(millis * 0.1)) for name, millis in full.items()}
+    assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: the nodes stand for larger ones"
+    assert "cpuRequests" not in stack.outputs["platform"]
+
+
+# --- security
+
+
+def is_restricted(pod: Any) -> bool:
+    """As Pod Security `restricted` wants it, without exceptions.
+
+    https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+    """
+    own = pod.get("securityContext", {})
+    allowed = {"configMap", "secret", "emptyDir", "projected", "persistentVolumeClaim", "csi", "downwardAPI", "ephemeral"}
+    return (
+        not any(pod.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
+        and own.get("runAsNonRoot") is True
+        and own.get("seccompProfile", {}).get("type") == "RuntimeDefault"
+        and all(set(volume) - {"name"} <= allowed for volume in pod.get("volumes", []))
+        and all(
+            container["securityContext"].get("allowPrivilegeEscalation") is False
+            and container["securityContext"].get("capabilities") == {"drop": ["ALL"]}
+            and not container["securityContext"].get("privileged")
+            for container in pod["containers"]
+        )
+    )
+
+
+def test_pods_satisfy_restricted_where_their_namespace_enforces_it(stack: Deployment) -> None:
+    judged = [(namespace, is_restricted(pod)) for namespace, pod in pods(stack) if namespace != PRIVILEGED]
+    assert judged and all(fine for _, fine in judged)
+
+
+def test_every_namespace_of_ours_enforces_restricted(stack: Deployment) -> None:
+    found = {one["metadata"]["name"]: one["metadata"]["labels"] for one in objects(stack, "Namespace")}
+    assert set(found) == {"gpumpi-system", "kueue-system", "mpi-jobs", "mpi-operator"}
+    for labels in found.values():
+        assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+        assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.35"
+
+
+def test_agents_of_nodes_live_apart_and_may_little(stack: Deployment) -> None:
+    agents = objects(stack, "DaemonSet")
+    assert {one["metadata"]["namespace"] for one in agents} == {PRIVILEGED}
+    for agent in agents:
+        pod = agent["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert pod["automountServiceAccountToken"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not container["securityContext"].get("privileged")
+        assert {volume["hostPath"]["path"] for volume in pod["volumes"]} <= {"/var/lib/kubelet/device-plugins", "/dev/infiniband"}
+
+
+def test_only_those_who_talk_to_the_api_have_a_token(stack: Deployment) -> None:
+    with_token = {
+        one["metadata"]["name"]
+        for one in objects(stack, "Deployment", "DaemonSet")
+        if one["spec"]["template"]["spec"]["automountServiceAccountToken"]
+    }
+    assert with_token == {"cluster-autoscaler", "kueue-controller-manager", "mpi-operator"}
+    accounts = [one for one in objects(stack, "ServiceAccount") if one["metadata"]["name"] != "mpi-operator"]
+    assert accounts and all(one["automountServiceAccountToken"] is False for one in accounts)
+
+
+def test_jobs_have_an_account_that_nothing_is_allowed_to(stack: Deployment) -> None:
+    assert only(stack, "ServiceAccount", "mpi-job", "mpi-jobs")["automountServiceAccountToken"] is False
+    subjects = [one for binding in objects(stack, "RoleBinding", "ClusterRoleBinding") for one in binding["subjects"]]
+    assert not [one for one in subjects if one["name"] in ("mpi-job", "default")]
+
+
+# --- device plugins
+
+
+def test_device_plugins_run_on_every_node_with_the_device_whatever_its_taints_are(stack: Deployment) -> None:
+    selectors = {}
+    for one in objects(stack, "DaemonSet"):
+        pod = one["spec"]["template"]["spec"]
+        assert pod["tolerations"] == [{"operator": "Exists"}]
+        assert pod["priorityClassName"] == "system-node-critical"
+        selectors[one["metadata"]["name"]] = pod["nodeSelector"]
+    assert selectors == {
+        "nvidia-device-plugin-daemonset": {"nvidia.com/gpu.present": "true"},
+        "aws-efa-k8s-device-plugin-daemonset": {"vpc.amazonaws.com/efa.present": "true"},
+    }
+
+
+def test_nodes_have_the_labels_that_plugins_select(stack: Deployment) -> None:
+    labels = [group.inputs["labels"] for group in stack.created("aws:eks/nodeGroup:NodeGroup")]
+    for one in objects(stack, "DaemonSet"):
+        selector = one["spec"]["template"]["spec"]["nodeSelector"]
+        assert any(selector.items() <= found.items() for found in labels)
+
+
+# --- operator
+
+
+def test_the_operator_is_upstream_s_with_requests_probes_and_room_for_large_jobs(stack: Deployment) -> None:
+    pod = only(stack, "Deployment", "mpi-operator")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "docker.io/mpioperator/mpi-operator:0.8.2"
+    assert "--lock-namespace=mpi-operator" in container["args"] and "--kube-api-qps=50" in container["args"]
+    assert container["livenessProbe"]["httpGet"] == container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": 8080}
+    assert pod["nodeSelector"] == {"gpumpi.io/pool": "system"}
+
+
+def test_definitions_lose_their_prose_and_nothing_else(stack: Deployment) -> None:
+    schema = only(stack, "CustomResourceDefinition", "mpijobs.kubeflow.org")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert "description" not in schema and set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec", "status"}
+    assert "mpiReplicaSpecs" in schema["properties"]["spec"]["properties"]
+
+
+# --- queue
+
+
+def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
+    """Flavour -> resource -> quota."""
+    (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
+    return {flavour["name"]: {one["name"]: one["nominalQuota"] for one in flavour["resources"]} for flavour in group["flavors"]}
+
+
+def test_every_pool_is_a_flavour_with_its_label_and_taints(stack: Deployment) -> None:
+    found = {one["metadata"]["name"]: one["spec"] for one in objects(stack, "ResourceFlavor")}
+    assert set(found) == {"system", "train", "single"} == set(quotas(stack))
+    groups = {one.inputs["labels"]["gpumpi.io/pool"]: one.inputs for one in stack.created("aws:eks/nodeGroup:NodeGroup")}
+    for name, flavour in found.items():
+        assert flavour["nodeLabels"] == {"gpumpi.io/pool": name}
+        taints = [(one["key"], one["value"]) for one in groups[name].get("taints") or []]
+        assert [(one["key"], one["value"]) for one in flavour.get("nodeTaints", [])] == taints
+
+
+def test_quotas_are_what_the_pools_have_at_their_largest(stack: Deployment) -> None:
+    p4d = for_jobs(instance_type("p4d.24xlarge"), huge_pages_mib=10256)
+    train = quotas(stack)["train"]
+    assert (train["nvidia.com/gpu"], train["vpc.amazonaws.com/efa"]) == ("32", "16")
+    assert bytes_of(train["hugepages-2Mi"]) == 4 * 10256 * 1024**2
+    assert bytes_of(train["memory"]) == 4 * p4d.memory_mib * 1024**2
+    assert millis_of(train["cpu"]) == 4 * p4d.cpu_millis
+    assert quotas(stack)["single"]["vpc.amazonaws.com/efa"] == quotas(stack)["system"]["nvidia.com/gpu"] == "0"
+
+
+def test_quotas_of_cpus_shrink_with_the_requests() -> None:
+    small, full = quotas(deployed(asked(cpuRequestFactor=0.5))), quotas(usual())
+    assert millis_of(small["train"]["cpu"]) == millis_of(full["train"]["cpu"]) // 2
+    assert small["train"]["memory"] == full["train"]["memory"]
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "torchrun", "openmpi"])
+def test_the_largest_job_that_a_pool_takes_is_within_its_quota(stack: Deployment, launcher: str) -> None:
+    """All that its pods ask for has a quota, and the sum fits: else it would wait for ever."""
+    total = requests(description(stack), launcher, workers=4)
+    train, system = quotas(stack)["train"], quotas(stack)["system"]
+    for resource, amount in total["train"].items():
+        assert amount <= bytes_of(train[resource]) if resource != "cpu" else amount <= millis_of(train["cpu"]), resource
+    for resource, amount in total.get("system", {}).items():
+        assert amount <= bytes_of(system[resource]) if resource != "cpu" else amount <= millis_of(system["cpu"]), resource
+
+
+def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[str, Counter[str]]:
+    """Pool -> what all pods of a job on whole nodes of `train` ask for."""
+    from infra.jobs.keys import KeyPair
+    from infra.jobs.render import render
+
+    job = Job.model_validate(
+        {"name": "big", "launcher": launcher, "pool": "train", "workers": workers, "image": "a:1", "command": ["true"]}
+    )
+    found: dict[str, Counter[str]] = {}
+    for piece in render(job, cluster, lambda: KeyPair("private", "public")):
+        spec = piece.manifest.get("spec", {})
+        replicas = list(spec.get("mpiReplicaSpecs", {}).values()) or [spec]
+        for replica in replicas:
+            pod = replica.get("template", {}).get("spec")
+            if pod is None:
+                continue
+            times = replica.get("replicas") or replica.get("completions") or 1
+            amounts = found.setdefault(pod["nodeSelector"]["gpumpi.io/pool"], Counter())
+            for container in pod["containers"]:
+                for resource, text in container["resources"]["requests"].items():
+                    amounts[resource] += times * (millis_of(str(text)) if resource == "cpu" else bytes_of(str(text)))
+    return found
+
+
+def test_a_job_may_take_longer_to_start_than_a_node(stack: Deployment) -> None:
+    text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
+    configuration = yaml.safe_load(text)
+    waits = configuration["waitForPodsReady"]
+    assert int(waits["timeout"].removesuffix("m")) > NODE_MINUTES
+    assert int(waits["recoveryTimeout"].removesuffix("m")) > NODE_MINUTES
+    assert configuration["integrations"]["frameworks"] == ["batch/job", "pod", "statefulset", "kubeflow.org/mpijob"]
+
+
+def test_without_the_operator_the_queue_knows_no_mpi_jobs() -> None:
+    assert "kubeflow.org/mpijob" not in admission.configuration(mpi_jobs=False)["integrations"]["frameworks"]
+
+
+@pytest.mark.parametrize(("order", "strategy"), [("strict", "StrictFIFO"), ("bestEffort", "BestEffortFIFO")])
+def test_the_order_of_the_queue_is_the_stack_s_choice(order: str, strategy: str) -> None:
+    spec = only(deployed(asked(queueOrder=order)), "ClusterQueue", "default")["spec"]
+    assert spec["queueingStrategy"] == strategy
+    assert spec["preemption"] == {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
+
+
+def test_nothing_outside_namespaces_for_jobs_waits_for_the_queue_s_webhooks(stack: Deployment) -> None:
+    for configuration in objects(stack, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        assert configuration["metadata"]["name"].startswith("kueue-")
+        for webhook in configuration["webhooks"]:
+            assert webhook["clientConfig"]["service"]["name"] == "kueue-webhook-service"
+            of_kueue = webhook["rules"][0]["apiGroups"] == ["kueue.x-k8s.io"]
+            assert of_kueue or webhook["namespaceSelector"] == {"matchLabels": {"gpumpi.io/jobs": "true"}}
+
+
+def test_the_queue_may_touch_no_kind_that_is_not_installed(stack: Deployment) -> None:
+    groups = {group for rule in only(stack, "ClusterRole", "kueue-manager-role")["rules"] for group in rule["apiGroups"]}
+    assert {"kueue.x-k8s.io", "kubeflow.org", "batch", "apps"} <= groups
+    assert not {"ray.io", "jobset.x-k8s.io", "trainer.kubeflow.org"} & groups
+
+
+def test_amounts_are_written_as_kueue_writes_them_back() -> None:
+    assert [admission.cpu(one) for one in (0, 500, 2000, 2500)] == ["0", "500m", "2", "2500m"]
+    assert [admission.memory(one) for one in (0, 512, 1024, 1536, 2 * 1024**2)] == ["0", "512Mi", "1Gi", "1536Mi", "2Ti"]
+
+
+# --- namespaces
+
+
+def test_each_namespace_has_all_that_a_job_needs() -> None:
+    stack = deployed(asked(namespaces=["research", "vision"]))
+    for name in ("research", "vision"):
+        for kind, called in [
+            ("ServiceAccount", "mpi-job"),
+            ("LimitRange", "small-by-default"),
+            ("NetworkPolicy", "jobs-among-themselves"),
+            ("LocalQueue", "default"),
+            ("PersistentVolumeClaim", "shared"),
+        ]:
+            only(stack, kind, called, name)
+        assert only(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
+        association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
+        assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")
+
+
+def test_jobs_talk_among_themselves_and_out_but_nobody_talks_in(stack: Deployment) -> None:
+    spec = only(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
+    assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
+    assert {"to": [{"podSelector": {}}]} in spec["egress"]
+    assert {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]} in spec["egress"]
+
+
+def test_a_container_that_names_nothing_asks_for_little_and_one_that_names_much_is_not_limited(stack: Deployment) -> None:
+    (limit,) = only(stack, "LimitRange", "small-by-default")["spec"]["limits"]
+    assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
+
+
+def test_priorities_stop_nobody_and_are_worth_nodes(stack: Deployment) -> None:
+    classes = objects(stack, "PriorityClass")
+    assert {one["metadata"]["name"] for one in classes} == {"job-low", "job-normal", "job-high"}
+    assert all(one["preemptionPolicy"] == "Never" and one["value"] > -10 and not one["globalDefault"] for one in classes)
+
+
+# --- volume
+
+
+def test_the_shared_volume_is_the_access_point_s_directory_for_all_nodes_at_once(stack: Deployment) -> None:
+    volume = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")["spec"]
+    claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
+    file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
+    assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
+    assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
+    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "the data is not the claim's"
+    assert (claim["volumeName"], claim["storageClassName"]) == ("gpumpi-test-mpi-jobs-shared", "")
+    assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
+
+
+# --- autoscaler
+
+
+def test_the_autoscaler_finds_groups_by_the_tags_that_they_carry(stack: Deployment) -> None:
+    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
+    (flag,) = [one for one in container["command"] if one.startswith("--node-group-auto-discovery=")]
+    wanted = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
+    for group in stack.created("aws:eks/nodeGroup:NodeGroup"):
+        assert set(wanted) <= set(group.inputs["tags"]), group.name
+    assert container["image"].endswith(":v1.35.0") and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
+
+
+def test_the_autoscaler_is_the_one_that_its_role_is_for(stack: Deployment) -> None:
+    association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", "autoscaler").inputs
+    account = only(stack, "ServiceAccount", "cluster-autoscaler")["metadata"]
+    assert (association["namespace"], association["serviceAccount"]) == (account["namespace"], account["name"])
+
+
+def test_idle_nodes_are_kept_as_long_as_the_stack_says() -> None:
+    (container,) = only(deployed(asked(idleMinutes=3)), "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert {"--scale-down-unneeded-time=3m", "--scale-down-delay-after-add=3m"} <= set(container["command"])
+
+
+# --- description
+
+
+def description(stack: Deployment) -> ClusterDescription:
+    return ClusterDescription.from_json(only(stack, "ConfigMap", CONFIG_MAP)["data"][CONFIG_MAP_KEY])
+
+
+def test_the_cluster_describes_itself_to_those_who_submit_jobs(stack: Deployment) -> None:
+    found = description(stack)
+    assert [one.name for one in found.pools] == ["system", "train", "single"]
+    train = found.pool("train")
+    assert train and (train.gpus, train.slots, train.efa, train.max_size, train.hugepages_mib) == (8, 8, 4, 4, 10256)
+    assert train.taints[0].key == "nvidia.com/gpu" and train.labels["gpumpi.io/pool"] == "train"
+    (namespace,) = found.namespaces
+    assert (namespace.name, namespace.service_account, namespace.queue) == ("mpi-jobs", "mpi-job", "default")
+    assert [(one.claim, one.mount_path) for one in namespace.volumes] == [("shared", "/shared")]
+
+
+def test_the_description_s_claims_queue_and_priorities_are_there(stack: Deployment) -> None:
+    (namespace,) = description(stack).namespaces
+    only(stack, "LocalQueue", namespace.queue or "", namespace.name)
+    for volume in namespace.volumes:
+        only(stack, "PersistentVolumeClaim", volume.claim, namespace.name)
+    for priority in namespace.priority_classes:
+        only(stack, "PriorityClass", priority)
+    only(stack, "ServiceAccount", namespace.service_account, namespace.name)
+
+
+def test_without_a_queue_no_job_is_sent_to_one() -> None:
+    bare = deployed(asked(queue=False))
+    assert description(bare).namespaces[0].queue is None and not objects(bare, "LocalQueue")
+
+
+def test_every_user_may_read_the_description_and_nothing_more(stack: Deployment) -> None:
+    (binding,) = [one for one in objects(stack, "RoleBinding") if one["subjects"][0]["name"] == "system:authenticated"]
+    role = only(stack, "Role", binding["roleRef"]["name"], "gpumpi-system")
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["gpumpi-cluster"], "verbs": ["get"]}
+    ]
+
+
+# --- other worlds
+
+
+@pytest.mark.parametrize("version", ["1.33", "1.34", "1.35", "1.36"])
+def test_the_autoscaler_is_of_the_cluster_s_minor_version(version: str) -> None:
+    wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
+    from infra.facts.gather import wanted_manifests
+    from infra.platform import manifests
+    from infra.versions import addon_versions
+    from localcloud import mirror
+    from tests.program.engine import deploy
+
+    known = {name: frozenset({one}) for name, one in addon_versions(version).items()}
+    upstream = manifests.load(wanted_manifests(wanted), str(mirror.ensure(print)))
+    stack = deploy(wanted, facts(wanted, manifests=upstream, addon_versions=known))
+    (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
+    assert f":v{version}." in container["image"]
+
+
+def test_pools_and_their_plugins_follow_the_stack() -> None:
+    assert set(quotas(deployed(asked(TRAIN)))) == {"system", "train"}

@@ -1,0 +1,106 @@
+"""What of the platform waits for what: real needs only, so that it comes up fast and goes in the right order."""
+
+import pytest
+
+from tests.program import engine
+from tests.program.engine import Deployment, Resource
+from tests.program.platform_world import asked, deployed, in_cluster, manifest, usual
+
+PROVIDER = "pulumi:providers:kubernetes"
+DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
+CLUSTER_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+FLAVOUR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+SYSTEM = "gpumpi-test-system"
+
+
+@pytest.fixture
+def stack() -> Deployment:
+    return usual()
+
+
+def waits(stack: Deployment, resource: Resource) -> set[str]:
+    return stack.names_before(resource)
+
+
+def test_the_provider_waits_until_its_caller_is_let_in(stack: Deployment) -> None:
+    provider = stack.only(PROVIDER)
+    before = {one.type for one in stack.waits_for(provider)}
+    assert engine.ACCESS_POLICY in before and engine.CLUSTER in before
+    assert engine.NODE_GROUP not in before
+
+
+@pytest.mark.parametrize("name", ["mpi-operator-deployment", "queue-controller", "cluster-autoscaler-deployment"])
+def test_what_runs_on_system_nodes_waits_for_them_and_goes_before_them(stack: Deployment, name: str) -> None:
+    before = waits(stack, stack.only(DEPLOYMENT, name))
+    assert SYSTEM in before
+    assert not {"gpumpi-test-train", "gpumpi-test-single"} & before, "a GPU pool without capacity holds nothing up"
+
+
+def test_agents_wait_for_no_node(stack: Deployment) -> None:
+    for one in stack.created(DAEMON_SET):
+        assert SYSTEM not in waits(stack, one)
+
+
+def test_no_object_waits_for_a_gpu_pool(stack: Deployment) -> None:
+    for one in in_cluster(stack):
+        assert not {"gpumpi-test-train", "gpumpi-test-single"} & waits(stack, one), one.name
+
+
+def test_a_controller_waits_for_its_definitions_and_rights(stack: Deployment) -> None:
+    operator = waits(stack, stack.only(DEPLOYMENT, "mpi-operator"))
+    assert {one.name for one in stack.created(DEFINITION, "mpi-operator")} <= operator
+    assert any("clusterrolebinding" in name for name in operator)
+    queue = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
+    assert len(stack.created(DEFINITION, "queue")) == 11
+    assert {one.name for one in stack.created(DEFINITION, "queue")} <= queue
+    assert any("webhookconfiguration" in name for name in queue), "it waits for its certificate to be in them"
+
+
+def test_definitions_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:
+    for one in stack.created(DEFINITION):
+        assert not [before.name for before in stack.waits_for(one) if before.type.startswith("kubernetes:")]
+
+
+def test_objects_of_the_queue_wait_for_its_webhooks_to_answer_and_go_while_they_do(stack: Deployment) -> None:
+    for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOUR), *stack.created(LOCAL_QUEUE)]:
+        assert "gpumpi-test-queue-controller" in waits(stack, one), one.name
+    flavours = {one.name for one in stack.created(FLAVOUR)}
+    assert flavours <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavour in use is not let go"
+
+
+def test_a_namespace_for_jobs_goes_while_those_run_who_must_let_its_jobs_go(stack: Deployment) -> None:
+    before = waits(stack, stack.only(NAMESPACE, "mpi-jobs"))
+    assert {"gpumpi-test-queue-controller", "gpumpi-test-queue-cluster-queue"} <= before
+    assert any(name.endswith("deployment-mpi-operator") for name in before)
+
+
+def test_everything_in_a_namespace_waits_for_it(stack: Deployment) -> None:
+    homes = {manifest(one)["metadata"]["name"]: one.name for one in stack.created(NAMESPACE)}
+    for one in in_cluster(stack):
+        home = homes.get(manifest(one)["metadata"].get("namespace", ""))
+        assert home is None or home in waits(stack, one), one.name
+
+
+def test_a_claim_waits_for_its_volume_and_for_no_driver(stack: Deployment) -> None:
+    before = waits(stack, stack.only(CLAIM))
+    assert any(name.endswith("-volume") for name in before)
+    assert not any("aws-efs-csi-driver" in name for name in before)
+
+
+def test_the_autoscaler_starts_with_its_role(stack: Deployment) -> None:
+    assert "gpumpi-test-autoscaler-association" in waits(stack, stack.only(DEPLOYMENT, "autoscaler"))
+
+
+def test_the_description_waits_for_nobody(stack: Deployment) -> None:
+    before = waits(stack, stack.only("kubernetes:core/v1:ConfigMap", "description"))
+    assert not {SYSTEM, "gpumpi-test-queue-controller"} & before
+
+
+def test_without_queue_and_operator_a_namespace_waits_for_the_cluster_only() -> None:
+    bare = deployed(asked(queue=False, mpiOperator=False))
+    assert SYSTEM not in waits(bare, bare.only(NAMESPACE, "mpi-jobs"))

@@ -1,0 +1,44 @@
+"""What job pods can have of a node."""
+
+import pytest
+
+from infra.allocatable import for_jobs
+from infra.registries import eks_registry
+from tests.pure.world import instance_type
+
+
+@pytest.mark.parametrize("name", ["g5.xlarge", "g5.8xlarge", "g6.48xlarge", "p4d.24xlarge", "p5.48xlarge"])
+def test_jobs_get_most_of_a_gpu_node_but_not_all(name: str) -> None:
+    instance = instance_type(name)
+    offer = for_jobs(instance, huge_pages_mib=10256 if instance.efa_maximum else 0)
+    usable = instance.memory_mib - (10256 if instance.efa_maximum else 0)
+    assert 0.75 * usable < offer.memory_mib < 0.93 * usable
+    assert 0.8 * instance.vcpus * 1000 < offer.cpu_millis < instance.vcpus * 1000 - 500
+
+
+def test_what_eks_s_kubelet_keeps_is_taken_off() -> None:
+    """m7i.large: 2 CPUs of which it keeps 70 m, 29 pods; nodes show 1930m."""
+    assert for_jobs(instance_type("m7i.large")).cpu_millis == 1930 - 500
+
+
+def test_hugepages_are_memory_that_is_gone() -> None:
+    p4d = instance_type("p4d.24xlarge")
+    assert for_jobs(p4d).memory_mib - for_jobs(p4d, huge_pages_mib=10256).memory_mib == 10256
+
+
+def test_on_the_cpu_pool_the_cluster_s_own_pods_have_their_share() -> None:
+    large = instance_type("m7i.large")
+    assert for_jobs(large, is_system=True).cpu_millis == for_jobs(large).cpu_millis - 300
+    assert for_jobs(large, is_system=True).memory_mib == for_jobs(large).memory_mib - 512
+
+
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("us-west-2", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),
+        ("af-south-1", "877085696533.dkr.ecr.af-south-1.amazonaws.com"),
+        ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_eks_has_its_images_in_every_region(region: str, registry: str) -> None:
+    assert eks_registry(region) == registry
