@@ -79,7 +79,8 @@ class ControlPlane:
             (SCHEDULER, self.ports.scheduler),
         ):
             self._start_follower(name, port)
-        self._cluster.supervisor.await_ready(CONTROLLER_MANAGER, self._has_service_account, READY_SECONDS)
+        supervisor, needs = self._cluster.supervisor, (ETCD, API_SERVER)
+        supervisor.await_ready(CONTROLLER_MANAGER, self._has_service_account, READY_SECONDS, needs=needs)
 
     def restart_api_server(self) -> None:
         """As an upgrade of the control plane does."""
@@ -177,7 +178,7 @@ class ControlPlane:
 
     def _start_api_server(self, command: Sequence[str | Path]) -> None:
         self._cluster.supervisor.start(API_SERVER, command)
-        self._cluster.supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS)
+        self._cluster.supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS, needs=(ETCD,))
 
     def _start_follower(self, name: str, port: int) -> None:
         pki = self._cluster.pki

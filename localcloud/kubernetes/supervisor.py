@@ -126,14 +126,18 @@ class Supervisor:
             self._closed = True
             self._wanted.clear()
 
-    def await_ready(self, name: str, check: Callable[[], bool], seconds: float) -> None:
-        """Wait until the check is true. Raises StartError with the log's end when the process ends or takes too long."""
+    def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
+        """Wait until the check is true.
+
+        Raises StartError with the log's end when the process takes too long or ends, or one that it needs has ended.
+        """
 
         def state() -> str:
             if self._closed:
                 raise Ended(f"{name} is not waited for any more")
-            if (crash := self._crashes.get(name)) is not None:
-                raise StartError(str(crash))
+            for known in (*needs, name):  # the cause before what it brought about
+                if (crash := self._crashes.get(known)) is not None:
+                    raise StartError(str(crash))
             return "" if check() else "waiting"
 
         try:

@@ -24,7 +24,7 @@ from tests.local_aws.eks_world import World
 REGION = "us-west-2"
 PUBLIC = {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
 PRIVATE = {"endpointPublicAccess": False, "endpointPrivateAccess": True}
-LIMIT_SECONDS = 120.0
+LIMIT_SECONDS = 240.0
 
 
 @dataclass
