@@ -10,7 +10,8 @@ from infra.platform import reach
 
 REFUSED = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
-    r"\(\[Errno 111\] Connection refused\): run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
+    r"\(\[Errno 111\] Connection refused\): "
+    r"run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
     r"or write `platform: \{install: false\}` to leave the platform out"
 )
 

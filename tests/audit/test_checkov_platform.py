@@ -1,0 +1,60 @@
+"""A third party's judgement of the platform: checkov's rules for Kubernetes over everything that `pulumi up` installs."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.audit.scanner import Finding, Report, scan_manifests
+from tests.program.platform_world import objects, usual
+
+EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions_platform.yaml").read_text())
+
+MUST_BE_JUDGED = {
+    *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
+    *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37", "CKV_K8S_40"),  # root, capabilities, seccomp
+    *("CKV_K8S_8", "CKV_K8S_9", "CKV_K8S_10", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_14"),  # probes, resources, tag
+    *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),  # rights
+}
+
+pytestmark = pytest.mark.xdist_group("checkov")
+
+
+def exception_for(finding: Finding) -> dict[str, str] | None:
+    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
+    return next(matching, None)
+
+
+def judged() -> list[dict[str, Any]]:
+    """All but the definitions, in which there is nothing to judge and much to read."""
+    return [one for one in objects(usual()) if one["kind"] != "CustomResourceDefinition"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return scan_manifests(judged(), tmp_path_factory.mktemp("platform"))
+
+
+def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+    unexplained = {(finding.check, finding.text, finding.resource) for finding in report.failures if not exception_for(finding)}
+    assert unexplained == set()
+
+
+def test_checkov_reached_what_matters(report: Report) -> None:
+    assert report.passed >= MUST_BE_JUDGED
+
+
+def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
+    used = [exception_for(finding) for finding in report.failures]
+    assert [one for one in EXCEPTIONS if one not in used] == []
+    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+
+
+def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:
+    planted = next(one for one in judged() if one["kind"] == "Deployment")
+    planted["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    planted["spec"]["template"]["spec"]["hostNetwork"] = True
+    found = {finding.check for finding in scan_manifests([planted], tmp_path).failures}
+    assert {"CKV_K8S_16", "CKV_K8S_19", "CKV_K8S_20"} <= found
