@@ -47,6 +47,7 @@ bench: tools ## measure; the figures in docs/measurements.md come from here
 	$(BIN)/python -m bench.scale
 	$(BIN)/python -m bench.start
 	$(BIN)/python -m bench.kubernetes
+	$(BIN)/python -m bench.objects
 
 conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
 	@$(BIN)/python -m localcloud.conformance
