@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from localcloud.images.recipes import Layer, Program, Provisioned, Root, Source, versions
+from localcloud.images.recipes import Layer, Packages, Program, Provisioned, Root, Source, versions
 from localcloud.tools.catalogue import DEVICE_PLUGIN, KUEUE, MPI_OPERATOR, PAUSE
 
 USER = "1000:1000"
@@ -28,7 +28,7 @@ class Image:
     command: tuple[str, ...] = ()
     user: str = "0:0"
     folder: str = "/"
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def slug(self) -> str:
@@ -133,6 +133,20 @@ IMAGES = (
     ),
     _device_plugin("nvcr.io/nvidia/k8s-device-plugin:v0.*", "nvidia.com/gpu"),
     _device_plugin("*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*", "vpc.amazonaws.com/efa"),
+    Image(
+        "registry.k8s.io/autoscaling/cluster-autoscaler:v1.*",
+        "localcloud/kubernetes/autoscaler, in Python",
+        (
+            Root(),
+            Provisioned(PYTHON),
+            Packages(("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")),
+            Source("localcloud/kubernetes/autoscaler", "opt/cluster-autoscaler/localcloud/kubernetes/autoscaler"),
+            Source("localcloud/kubernetes/autoscaler/cluster-autoscaler", "cluster-autoscaler", 0o755),
+        ),
+        stands_in=True,
+        command=("/cluster-autoscaler",),
+        user=NOBODY,
+    ),
     *JOB_IMAGES,
     # Open MPI 4: the operator sets no variable that Open MPI 5 reads, which would put all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),

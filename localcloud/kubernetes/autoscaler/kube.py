@@ -5,7 +5,7 @@ import json
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_SECONDS = 30.0
 PAGE = 500
+UPDATE_ATTEMPTS = 5
 STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
 Json = dict[str, Any]
 
@@ -101,12 +102,11 @@ class ApiServer:
         return [objects.daemon_pod(item) for item in self._list("/apis/apps/v1/daemonsets")]
 
     def taint(self, name: str, taint: Taint) -> None:
-        found = [one for one in self._taints(name) if one["key"] != taint.key]
-        found.append({"key": taint.key, "value": taint.value, "effect": taint.effect})
-        self._patch(f"/api/v1/nodes/{name}", {"spec": {"taints": found}})
+        added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+        self._set_taints(name, lambda known: [*(one for one in known if one["key"] != taint.key), added])
 
     def untaint(self, name: str, key: str) -> None:
-        self._patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [one for one in self._taints(name) if one["key"] != key]}})
+        self._set_taints(name, lambda known: [one for one in known if one["key"] != key])
 
     def evict(self, pod: Pod) -> None:
         """A disruption budget may refuse: then it is tried again."""
@@ -147,9 +147,20 @@ class ApiServer:
                 raise
             self._send("POST", path, body)
 
-    def _taints(self, name: str) -> list[Json]:
-        found: list[Json] = self._send("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", [])
-        return found
+    def _set_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
+        """The whole node is written back, for which the real one's role has the right; a change in between is seen, and waits."""
+        path = f"/api/v1/nodes/{name}"
+        for _ in range(UPDATE_ATTEMPTS):
+            node = self._send("GET", path)
+            node["spec"]["taints"] = change(node["spec"].get("taints", []))
+            try:
+                self._send("PUT", path, node)
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            else:
+                return
+        raise ApiError(409, f"node {name} changes all the time")
 
     def _list(self, path: str) -> list[Json]:
         items: list[Json] = []
@@ -162,11 +173,8 @@ class ApiServer:
             if not more:
                 return items
 
-    def _patch(self, path: str, body: Json) -> None:
-        self._send("PATCH", path, body, "application/merge-patch+json")
-
-    def _send(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Any:
-        headers = {"Content-Type": kind, "Accept": "application/json"}
+    def _send(self, method: str, path: str, body: Json | None = None) -> Any:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._connection.token_file is not None:  # it changes: read anew each time
             headers["Authorization"] = f"Bearer {self._connection.token_file.read_text().strip()}"
         data = None if body is None else json.dumps(body).encode()
