@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,8 +102,7 @@ class Supervisor:
         if entry is None:
             return
         process, server = entry
-        found = server.process()
-        family = [] if found is None else found.children(recursive=True)
+        family = _descendants(server)
         process.terminate()
         try:
             process.wait(seconds)
@@ -110,7 +110,7 @@ class Supervisor:
             process.kill()
             process.wait()
         for member in family:
-            if member.is_running():
+            with suppress(psutil.NoSuchProcess):
                 member.kill()
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
@@ -166,3 +166,12 @@ class Supervisor:
         if crashed:
             log.error("%s", self._crashes[name])
         self._on_change()
+
+
+def _descendants(server: Server) -> list[psutil.Process]:
+    """What a process started, and what that started; nothing of one that has ended."""
+    try:
+        found = server.process()
+        return found.children(recursive=True) if found is not None else []
+    except psutil.NoSuchProcess:
+        return []

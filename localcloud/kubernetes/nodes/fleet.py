@@ -171,9 +171,9 @@ class Fleet(Part):
     def _switch_off(self, member: Member) -> None:
         if member.node is None or self._ending.is_set():
             return
-        self.cluster.part(EfsCsi).node_down(member.node)
-        self._try(member, member.node.stop)
-        member.node = None
+        node, member.node = member.node, None
+        self._try(member, lambda: self.cluster.part(EfsCsi).node_down(node))
+        self._try(member, node.stop)
 
     def _gone(self, member: Member) -> None:
         self._roster.remove(member)
@@ -250,9 +250,10 @@ class Fleet(Part):
         """One step of a node's end: the others follow whatever becomes of it."""
         try:
             action()
-        except (OSError, ApiError) as error:
+        except Exception as error:
             if not self._ending.is_set():
-                log.warning("node %s: %s", member.machine.name, error)
+                expected = isinstance(error, (OSError, ApiError))
+                log.warning("node %s: %s", member.machine.name, error, exc_info=not expected)
 
 
 def _user_data(ec2: Any, instance_id: str) -> str | None:

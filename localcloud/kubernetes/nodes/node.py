@@ -104,11 +104,12 @@ class Node:
         """The living process of a daemon of it."""
         name = self.daemons[kind]
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
-        entered = server.process() if server is not None else None
-        if entered is None:
+        try:
+            entered = server.process() if server is not None else None
+            # The supervisor's child waits in the machine's process namespace for the daemon in the node's.
+            return next(iter(entered.children()), None) if entered is not None else None
+        except psutil.NoSuchProcess:
             return None
-        # The supervisor's child waits in the machine's process namespace for the daemon in the node's.
-        return next(iter(entered.children()), None)
 
     def _make_cgroup(self) -> None:
         for folder in self._cgroups.folders(self._cgroup):
