@@ -1,0 +1,266 @@
+"""The parts of the stand-in that need no server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.engine.codec import UNKNOWN
+from localcloud.engine.kubernetes import checkpoint, immutable, managed_fields, naming, objects, settings
+from localcloud.engine.kubernetes.difference import compare, confirmed
+from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
+from localcloud.engine.kubernetes.shapes import pruned
+from localcloud.engine.kubernetes.tokens import Kind, NotServed, must_be_served, parse
+from localcloud.engine.paths import show
+
+POD = {"apiVersion": "v1", "kind": "Pod"}
+
+
+@pytest.mark.parametrize(
+    ("token", "api_version", "kind"),
+    [
+        ("kubernetes:core/v1:Namespace", "v1", "Namespace"),
+        ("kubernetes:apps/v1:Deployment", "apps/v1", "Deployment"),
+        ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", "rbac.authorization.k8s.io/v1", "ClusterRole"),
+        ("kubernetes:kubeflow.org/v2beta1:MPIJob", "kubeflow.org/v2beta1", "MPIJob"),
+    ],
+)
+def test_a_token_names_a_kind(token: str, api_version: str, kind: str) -> None:
+    found = parse(token)
+    assert (found.api_version, found.kind) == (api_version, kind)
+    assert Kind.of({"apiVersion": api_version, "kind": kind}) == found
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs"),
+    [
+        ("kubernetes:helm.sh/v3:Release", {}),
+        ("kubernetes:yaml/v2:ConfigFile", {}),
+        ("kubernetes:kustomize/v2:Directory", {}),
+        ("kubernetes:core/v1:PodList", {"items": []}),
+        ("kubernetes:apps/v1:DeploymentPatch", {"kind": "Deployment"}),
+        ("aws:ec2/vpc:Vpc", {}),
+    ],
+)
+def test_what_is_no_object_is_refused(token: str, inputs: dict[str, Any]) -> None:
+    with pytest.raises(NotServed):
+        must_be_served(token, inputs)
+
+
+def test_a_custom_kind_may_be_called_patch() -> None:
+    token = "kubernetes:example.com/v1:RoadPatch"
+    assert must_be_served(token, {"kind": "RoadPatch"}).kind == "RoadPatch"
+
+
+def changes(old: Any, new: Any, *, kind: dict[str, Any] = POD, ignored: tuple[str, ...] = ()) -> dict[str, tuple[str, bool]]:
+    patterns = immutable.patterns({**kind, **new}, mutable_config_maps=False, mutable_secrets=False)
+    found = compare(old, new, patterns, [objects_path(text) for text in ignored])
+    return {show(change.path): (change.verb, change.replace) for change in found}
+
+
+def objects_path(text: str) -> tuple[str, ...]:
+    return tuple(text.split("."))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"spec": {"a": 1}}, {"spec": {"a": 1.0}}, {}),
+        ({"spec": {"a": 1}}, {"spec": {"a": True}}, {"spec.a": ("update", False)}),
+        ({"spec": {"a": 1, "b": 2}}, {"spec": {"a": 1}}, {"spec.b": ("delete", False)}),
+        ({"spec": {}}, {"spec": {"a": [1]}}, {"spec.a": ("add", False)}),
+        ({"spec": {"a": [1, 2]}}, {"spec": {"a": [1]}}, {"spec.a[1]": ("delete", False)}),
+        ({"spec": {"a": 1}}, {"spec": {"a": UNKNOWN}}, {"spec.a": ("update", False)}),
+        (
+            {"spec": {"containers": [{"image": "a", "name": "n"}]}},
+            {"spec": {"containers": [{"image": "b", "name": "n"}]}},
+            {"spec.containers[0].image": ("update", True)},
+        ),
+        ({"spec": {}}, {"spec": {"containers": [{"image": "b"}]}}, {"spec.containers": ("add", True)}),
+        ({"spec": {}}, {"spec": {"containers": [{"odd": "b"}]}}, {"spec.containers": ("add", False)}),
+        ({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}, {"metadata.name": ("update", True)}),
+    ],
+)
+def test_a_change_has_a_place_and_may_need_a_new_object(
+    old: dict[str, Any], new: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert changes(old, new) == expected
+
+
+def test_what_is_ignored_is_no_change() -> None:
+    assert changes({"spec": {"a": {"b": 1}, "c": 1}}, {"spec": {"a": {"b": 2}, "c": 1}}, ignored=("spec.a",)) == {}
+
+
+def test_what_the_server_stores_unchanged_is_no_change() -> None:
+    live = {"spec": {"cpu": "500m", "port": 80}}
+    found = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
+    kept = confirmed(found, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
+    assert [show(change.path) for change in kept] == ["spec.port"]
+    assert confirmed(found, live, lambda: None) == found, "without an answer all of them count"
+
+
+def test_a_live_object_is_cut_to_the_shape_of_the_inputs() -> None:
+    live = {"spec": {"a": 1, "b": 2, "list": [{"x": 1, "y": 2}, {"x": 3}]}, "status": {}}
+    assert pruned(live, {"spec": {"a": 5, "list": [{"x": 0}]}, "gone": 1}) == {"spec": {"a": 1, "list": [{"x": 1}]}}
+
+
+def entry(manager: str, operation: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields, **more}
+
+
+def test_fields_of_the_creator_are_taken_over() -> None:
+    status = entry("kubelet", "Update", {"f:status": {}}, subresource="status")
+    obj = {
+        "metadata": {
+            "managedFields": [
+                entry("mine", "Apply", {"f:data": {"f:a": {}}}),
+                entry(managed_fields.CREATOR, "Update", {"f:data": {".": {}, "f:b": {}}}),
+                status,
+            ]
+        }
+    }
+    taken = managed_fields.taken_over(obj, "mine")
+    assert taken == [status, entry("mine", "Apply", {"f:data": {".": {}, "f:a": {}, "f:b": {}}})]
+    assert managed_fields.taken_over({"metadata": {"managedFields": taken}}, "mine") is None
+
+
+def test_who_owns_a_place_is_found() -> None:
+    obj = {"metadata": {"managedFields": [entry("other", "Update", {"f:spec": {"f:replicas": {}}})]}}
+    assert managed_fields.owned_by_others(obj, ["spec", "replicas"], "mine")
+    assert not managed_fields.owned_by_others(obj, ["spec", "replicas"], "other")
+    assert not managed_fields.owned_by_others(obj, ["spec", "image"], "mine")
+
+
+def test_an_import_takes_what_somebody_applied() -> None:
+    ports = {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "door",
+            "uid": "1",
+            "managedFields": [entry("kubectl", "Apply", {"f:spec": {"f:ports": ports, "f:selector": {}}})],
+        },
+        "spec": {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "selector": {"a": "b"}, "type": "ClusterIP"},
+        "status": {"loadBalancer": {}},
+    }
+    assert managed_fields.told(obj) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "door"},
+        "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
+    }
+
+
+def test_an_import_takes_what_kubectl_remembers() -> None:
+    last = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}})
+    metadata = {"name": "m", "uid": "1", "annotations": {managed_fields.LAST_APPLIED: last}}
+    told = managed_fields.told({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}})
+    assert told["data"] == {"a": "2"}
+
+
+def test_a_name_is_made_up_once_and_marked() -> None:
+    first = naming.named({"metadata": {}}, {}, "web", seed=b"seed", proposed="", disabled=False)
+    assert naming.is_autonamed(first) and objects.name(first).startswith("web-")
+    again = naming.named({"metadata": {}}, first, "web", seed=b"another", proposed="", disabled=False)
+    assert objects.name(again) == objects.name(first)
+    mine = naming.named({"metadata": {"name": "mine"}}, first, "web", seed=b"", proposed="", disabled=False)
+    assert objects.name(mine) == "mine" and not naming.is_autonamed(mine)
+    wished = naming.named({"metadata": {}}, {}, "web", seed=b"", proposed="web-dev", disabled=False)
+    assert objects.name(wished) == "web-dev"
+    with pytest.raises(naming.Unnamed, match="autonaming is disabled"):
+        naming.named({"metadata": {}}, {}, "web", seed=b"", proposed="", disabled=True)
+    with pytest.raises(naming.Unnamed, match="generateName"):
+        naming.named({"metadata": {"generateName": "web-"}}, {}, "web", seed=b"", proposed="", disabled=False)
+
+
+def test_secret_data_are_written_one_way() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"a": "YQ=="}, "stringData": {"b": "b"}}
+    assert objects.normalized(secret) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {},
+        "data": {"a": "YQ==", "b": "Yg=="},
+    }
+
+
+def test_what_is_secret_in_inputs_is_secret_in_the_live_object() -> None:
+    live = {"kind": "Deployment", "spec": {"template": {"spec": {"containers": [{"env": []}]}}}, "status": {}}
+    told = {"spec": {"template": {"spec": {"containers": True}}}}
+    assert checkpoint.masks(live, told) == told
+    assert checkpoint.masks({"kind": "Secret", "data": {}}, {"stringData": {"a": True}})["data"] is True
+    assert checkpoint.masks({"spec": "text"}, {"spec": {"a": True}}) == {"spec": True}
+
+
+KUBECONFIG = {
+    "clusters": [{"name": "one", "cluster": {"server": "https://one/"}}, {"name": "two", "cluster": {"server": "https://two"}}],
+    "users": [{"name": "me", "user": {"tokenFile": "token"}}],
+    "contexts": [{"name": "here", "context": {"cluster": "one", "user": "me", "namespace": "room"}}],
+    "current-context": "here",
+}
+
+
+def test_a_kubeconfig_leads_to_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(json.dumps(KUBECONFIG))
+    access = Kubeconfig.load(str(file)).access()
+    assert (access.server, access.namespace, access.token_file) == ("https://one", "room", str(tmp_path / "token"))
+    assert Kubeconfig.load(json.dumps(KUBECONFIG)).access(cluster="two").server == "https://two"
+
+
+@pytest.mark.parametrize(
+    ("change", "context", "told"),
+    [
+        ({}, "elsewhere", 'context "elsewhere" does not exist'),
+        ({"users": []}, None, 'user "me" does not exist'),
+        ({"clusters": []}, None, 'cluster "one" does not exist'),
+        ({"contexts": [], "current-context": ""}, None, "no configuration has been provided"),
+        ({"users": [{"name": "me", "user": {"auth-provider": {}}}]}, None, 'does not know "auth-provider" of user "me"'),
+        ({"clusters": [{"name": "one", "cluster": {}}]}, None, 'the cluster of context "here" has no server'),
+    ],
+)
+def test_a_kubeconfig_that_leads_nowhere_says_why(change: dict[str, Any], context: str | None, told: str) -> None:
+    with pytest.raises(BadKubeconfig, match=told):
+        Kubeconfig.load(json.dumps({**KUBECONFIG, **change})).access(context)
+
+
+@pytest.mark.parametrize("text", ["no such file", "[1, 2]", "{", ": :\n :"])
+def test_what_is_no_kubeconfig_is_refused(text: str) -> None:
+    with pytest.raises(BadKubeconfig):
+        Kubeconfig.load(text)
+
+
+def test_another_cluster_is_another_provider_unless_it_has_an_identifier() -> None:
+    old = {"kubeconfig": json.dumps(KUBECONFIG)}
+    moved = json.dumps({**KUBECONFIG, "clusters": [{"name": "one", "cluster": {"server": "https://elsewhere"}}]})
+    assert settings.replacing(old, {"kubeconfig": moved}) == (["kubeconfig"], ["kubeconfig"])
+    other_user = json.dumps({**KUBECONFIG, "users": [{"name": "me", "user": {"token": "x"}}]})
+    assert settings.replacing(old, {"kubeconfig": other_user}) == (["kubeconfig"], [])
+    assert settings.replacing(old, {"kubeconfig": UNKNOWN}) == (["kubeconfig"], ["kubeconfig"])
+    same, another = {"clusterIdentifier": "a"}, {"clusterIdentifier": "b"}
+    assert settings.replacing({**old, **same}, {"kubeconfig": moved, **same}) == (["kubeconfig"], [])
+    assert settings.replacing({**old, **same}, {**old, **another}) == (["clusterIdentifier"], ["clusterIdentifier"])
+
+
+def test_settings_come_from_the_program_then_from_the_engines_variables() -> None:
+    variables = {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}
+    assert settings.Settings.of({}, variables).delete_unreachable
+    assert not settings.Settings.of({"deleteUnreachable": "false"}, variables).delete_unreachable
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"renderYamlToDirectory": "out"}, "does not know the provider setting renderYamlToDirectory"),
+        ({"enableServerSideApply": "false"}, "works with server-side apply only"),
+        ({"kubeClientSettings": '{"speed": 1}'}, "does not know kubeClientSettings.speed"),
+    ],
+)
+def test_settings_that_mean_nothing_here_are_refused_by_name(config: dict[str, Any], told: str) -> None:
+    [(_, reason)] = settings.problems(config)
+    assert told in reason
+
+
+def test_the_sdks_own_settings_are_taken() -> None:
+    assert settings.problems({"kubeconfig": "x", "namespace": "y", "enableServerSideApply": "true", "version": "4"}) == []
