@@ -1,6 +1,5 @@
 """The engine is killed while it works on a cluster: `recover`, and the next run goes on as if nothing had been."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL
@@ -13,6 +12,7 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
 from tests.engine.projects import client
 from tests.stacks import editing
+from tests.stacks.account import Kinds, goes_without_a_trace, kinds
 
 pytestmark = pytest.mark.xdist_group("killed")
 
@@ -28,8 +28,6 @@ MOMENTS = {
     "pods' permissions": "eks.CreatePodIdentityAssociation",
 }
 """What AWS had just been asked for when the engine was killed."""
-
-Kinds = Counter[tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +61,6 @@ def new_stack(cloud: LocalCloud) -> LocalStack:
     return made
 
 
-def kinds(cloud: LocalCloud) -> Kinds:
-    return Counter((one["service"], one["container"].split(".")[0]) for one in cloud.control().leftovers())
-
-
 def kill(stack: LocalStack, verb: Verb, call: str) -> None:
     """Run the verb until AWS got this call, and end its engine so that it can do nothing about it."""
     control = stack.cloud.control()
@@ -92,12 +86,6 @@ def goes_up(stack: LocalStack) -> Run:
     again = stack.run("up")
     assert (again.ok, again.changed) == (True, {}), again.output
     return up
-
-
-def goes_without_a_trace(stack: LocalStack) -> None:
-    destroy = stack.run("destroy")
-    assert destroy.ok, destroy.output
-    assert stack.cloud.control().leftovers() == []
 
 
 def recovered(stack: LocalStack) -> Recovered:

@@ -1,0 +1,182 @@
+"""AWS refuses a call in the middle of an `up`: what is said, what is made all the same, and how the next `up` goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack, Run
+from tests.engine.projects import client
+from tests.stacks import editing
+from tests.stacks.account import Kinds, goes_without_a_trace, kinds
+
+pytestmark = pytest.mark.xdist_group("faults")
+
+DATA = Path(__file__).parent / "data"
+CLUSTER = "gpumpi-faults"
+DENIED = {"code": "AccessDeniedException", "message": "User: ada is not authorized."}
+NO_CAPACITY: dict[str, Any] = {
+    "service": "ec2",
+    "operation": "RunInstances",
+    "code": "InsufficientInstanceCapacity",
+    "message": "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested.",
+    "match": {"InstanceType": "g5.8xlarge"},
+}
+ALWAYS = 10_000
+"""More often than anybody tries."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(running_cloud: LocalCloud) -> Kinds:
+    """What the account holds after an `up` in which nothing failed."""
+    up = new_stack(running_cloud).run("up")
+    assert up.ok, up.output
+    found = kinds(running_cloud)
+    running_cloud.reset()
+    return found
+
+
+@pytest.fixture
+def stack(undisturbed: Kinds, cloud: LocalCloud) -> Iterator[LocalStack]:
+    yield new_stack(cloud)
+
+
+def new_stack(cloud: LocalCloud) -> LocalStack:
+    made = LocalStack(cloud, "faults", DATA)
+    made.prepare()
+    return made
+
+
+def fails(stack: LocalStack, *options: str, resource: str, cause: str) -> Run:
+    """`up` fails with an error that names both."""
+    failed = stack.run("up", *options)
+    assert not failed.ok
+    assert any(resource in error and cause in error for error in failed.errors), failed.errors
+    return failed
+
+
+def completes(stack: LocalStack) -> Run:
+    """`up` works, and leaves nothing to do."""
+    up = stack.run("up")
+    assert up.ok, up.output
+    again = stack.run("up")
+    assert (again.ok, again.changed) == (True, {}), again.output
+    return up
+
+
+def node_groups(stack: LocalStack) -> dict[str, Any]:
+    """By pool; a pool with two groups fails."""
+    eks = client(stack.cloud, "eks")
+    names = eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
+    groups = [eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"] for name in names]
+    found = {group["tags"]["gpumpi:pool"]: group for group in groups}
+    assert len(found) == len(groups)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "resource"),
+    [
+        ({"service": "efs", "operation": "CreateFileSystem", **DENIED}, "creating EFS File System (gpumpi-faults-storage-"),
+        ({"service": "eks", "operation": "CreateCluster", **DENIED}, "creating EKS Cluster (gpumpi-faults)"),
+    ],
+    ids=["file system", "control plane"],
+)
+def test_a_refusal_is_named_and_the_next_up_completes(
+    stack: LocalStack, undisturbed: Kinds, fault: dict[str, Any], resource: str
+) -> None:
+    """The engine ends what it has begun elsewhere, and begins nothing more."""
+    stack.cloud.control().plan_fault(**fault)
+    failed = fails(stack, resource=resource, cause="AccessDeniedException: User: ada is not authorized.")
+    made = editing.operations(failed)["create"]
+    assert {"cluster-role", "cluster-logs"} <= made
+    up = completes(stack)
+    assert set(editing.operations(up)) == {"create"}
+    assert kinds(stack.cloud) == undisturbed, "nothing is made twice"
+    goes_without_a_trace(stack)
+
+
+def test_where_it_may_go_on_all_is_made_that_does_not_need_what_was_refused(stack: LocalStack, undisturbed: Kinds) -> None:
+    denied = {"service": "eks", "operation": "CreateNodegroup", "match": {"nodegroupName": "*-spare-*"}, **DENIED}
+    stack.cloud.control().plan_fault(**denied)
+    fails(stack, "--continue-on-error", resource="creating EKS Node Group (gpumpi-faults-spare-", cause="AccessDenied")
+    up = completes(stack)
+    left = editing.operations(up)["create"]
+    # Add-ons wait for all nodes; tags of auto scaling groups are asked for when the groups are there, by a program that has ended
+    others = {name for name in left if not name.startswith(("spare", "service-")) and "-tag-" not in name}
+    assert ("spare" in left, others) == (True, set())
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)
+
+
+def test_a_busy_aws_is_asked_again(stack: LocalStack, undisturbed: Kinds) -> None:
+    control = stack.cloud.control()
+    for service, operation, code in (
+        ("ec2", "CreateSubnet", "RequestLimitExceeded"),
+        ("iam", "CreateRole", "Throttling"),
+        ("eks", "CreateNodegroup", "ThrottlingException"),
+        ("s3", "PutBucketPolicy", "SlowDown"),
+    ):
+        control.plan_fault(service=service, operation=operation, code=code, times=4)
+    completes(stack)
+    assert control.faults() == [], "they happened"
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)
+
+
+def test_an_aws_that_stays_busy_is_named_and_the_next_up_completes(stack: LocalStack, undisturbed: Kinds) -> None:
+    control = stack.cloud.control()
+    control.plan_fault(
+        service="ec2", operation="CreateNatGateway", code="RequestLimitExceeded", message="Too busy.", times=ALWAYS
+    )
+    fails(stack, resource="creating EC2 NAT Gateway (gpumpi-faults-network-nat-", cause="RequestLimitExceeded: Too busy.")
+    control.clear_faults()
+    completes(stack)
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)
+
+
+def test_a_pool_without_capacity_is_named_and_the_next_up_replaces_it_and_nothing_else(
+    stack: LocalStack, undisturbed: Kinds
+) -> None:
+    stack.cloud.control().plan_fault(**NO_CAPACITY, times=ALWAYS)
+    failed = fails(
+        stack,
+        resource="creating EKS Node Group (gpumpi-faults-train-",
+        cause="do not have sufficient g5.8xlarge capacity",
+    )
+    assert {"cluster", "system", "spare", "storage-file-system"} <= editing.operations(failed)["create"]
+    groups = node_groups(stack)
+    assert {pool: group["status"] for pool, group in groups.items()} == {
+        "system": "ACTIVE",
+        "spare": "ACTIVE",
+        "train": "CREATE_FAILED",
+    }
+    stack.cloud.control().clear_faults()
+
+    up = completes(stack)
+    assert editing.operations(up)["replace"] == {"train"}
+    later = node_groups(stack)
+    assert {pool: group["status"] for pool, group in later.items()} == dict.fromkeys(groups, "ACTIVE")
+    assert {pool for pool in groups if groups[pool]["nodegroupName"] != later[pool]["nodegroupName"]} == {"train"}
+    assert kinds(stack.cloud) == undisturbed
+    goes_without_a_trace(stack)
+
+
+def test_a_pool_that_could_not_grow_keeps_its_nodes(stack: LocalStack) -> None:
+    """Its group is sound: a replacement would end the jobs on it."""
+    assert stack.run("up").ok
+    before = node_groups(stack)["train"]
+    editing.write(stack, editing.with_changes(editing.read(stack), {"pools[0].minSize": 4, "pools[0].desiredSize": 4}))
+    denied = {"service": "eks", "operation": "UpdateNodegroupConfig", **DENIED}
+    stack.cloud.control().plan_fault(**denied)
+    fails(stack, resource="updating EKS Node Group (gpumpi-faults:gpumpi-faults-train-", cause="AccessDeniedException")
+
+    up = completes(stack)
+    assert editing.operations(up) == {"update": {"train"}}
+    after = node_groups(stack)["train"]
+    assert after["nodegroupName"] == before["nodegroupName"]
+    assert after["scalingConfig"]["minSize"] == 4
+    goes_without_a_trace(stack)
