@@ -9,7 +9,7 @@ import pytest
 from localcloud.aws import calls, durations, faults
 from localcloud.aws.faults import Fault
 from localcloud.engine import lifecycle
-from localcloud.engine.lifecycle import InitializationFailed
+from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.resource import RESOURCES, Args, State
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
@@ -100,10 +100,10 @@ def test_a_failed_group_is_deleted_and_made_again_under_its_name(world: World) -
     assert world.client("eks").list_nodegroups(clusterName=world.cluster)["nodegroups"] == [world.name("train")]
 
 
-def test_the_same_request_again_makes_no_second_group(world: World) -> None:
-    first = Life(NODE_GROUP, world.aws, inputs(world))
-    again = Life(NODE_GROUP, world.aws, inputs(world))
-    assert again.state == first.state
+def test_a_second_request_for_the_same_name_is_refused(world: World) -> None:
+    Life(NODE_GROUP, world.aws, inputs(world))
+    with pytest.raises(OperationFailed, match="ResourceInUseException: NodeGroup already exists with name"):
+        Life(NODE_GROUP, world.aws, inputs(world))
 
 
 def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
