@@ -85,7 +85,7 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same", "another"])
 def test_a_second_request_for_the_same_name_is_refused(world: World, more: Args) -> None:
-    """As the official provider's are, an engine's that was killed before it heard the answer and asks again: `recover` is for it."""
+    """So is that of an engine whose predecessor was killed before it heard the answer: `recover` is for it."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))
