@@ -2,7 +2,10 @@
 
 import fcntl
 import json
+import shlex
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,19 +20,26 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from cli import progress
+from infra.naming import GPU_RESOURCE
 from localcloud.instance import LocalCloud
+from localcloud.kubernetes import capability
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
 
 STACK = "local"
 FOLDER = ROOT / ".local"
 """Git ignores it."""
+JOB_POOL = "efa"
 NEW_MAX_SIZE = 6
 BY_HAND = 9
 
 
 class StepFailed(Exception):
     """The step ran but did not do what it should."""
+
+
+class StepSkipped(Exception):
+    """This machine cannot do it; the text says why."""
 
 
 class AlreadyRunning(Exception):
@@ -63,6 +73,8 @@ class Demo:
         self._step("start the local cloud", self.start)
         self._step("preview", self.preview)
         self._step("create", self.create)
+        self._step("see its nodes", self.nodes)
+        self._step("run an MPI job", self.run_job)
         self._step("run again", self.unchanged)
         self._step("resize", self.resize)
         self._step("refresh", self.refresh)
@@ -74,9 +86,9 @@ class Demo:
 
     def start(self) -> str:
         self.cloud.stop()  # what an interrupted demo left
-        self.cloud.start(lambda line: self.console.print(f"  {line}", style="dim", markup=False))
+        self.cloud.start(lambda line: self.console.print(f"  {line}", style="dim", markup=False), kubernetes=True)
         self.stack.prepare()
-        return "AWS and Pulumi's provider on loopback"
+        return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
 
     def preview(self) -> str:
         run = self._pulumi("preview")
@@ -88,6 +100,28 @@ class Demo:
         outputs = self.stack.outputs()
         pools = ", ".join(f"{pool['desiredSize']} x {pool['instanceType']}" for pool in outputs["pools"])
         return f"{run.changes.get('create', 0)} resources: {outputs['clusterName']} with {pools}"
+
+    def nodes(self) -> str:
+        """Of whom the stack says that they are there, the GPU nodes with the GPUs that the device plugin offers."""
+        wanted = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
+        self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
+        self.kubeconfig.chmod(0o600)
+        nodes = json.loads(self._in_cluster("kubectl", "get", "nodes", "--output", "json"))["items"]
+        ready = [node for node in nodes if _is_ready(node)]
+        with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
+        _must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
+        _must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, wanted {wanted}")
+        return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {', '.join(sorted(map(_name, with_gpus)))}"
+
+    def run_job(self) -> str:
+        """Ranks over SSH on two nodes; the job itself fails unless each ran where it should."""
+        if not (machine := capability.examine()).real_nodes:
+            raise StepSkipped(f"no node here runs containers: {'; '.join(machine.missing)}")
+        command = [sys.executable, str(ROOT / "scripts" / "cluster"), "smoke", "--pool", JOB_POOL, "--workers", "2", "--json"]
+        verdict = json.loads(self._in_cluster(*command))
+        reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
+        where = ", ".join(f"rank {report['rank']} on {report['node'].split('.')[0]}" for report in reports)
+        return f"{where}; their sum {reports[0]['sum']} is right, by {verdict['expected']['transport']}"
 
     def unchanged(self) -> str:
         control = self.cloud.control()
@@ -150,11 +184,13 @@ class Demo:
         try:
             result.detail = action()
             result.ok = True
+        except StepSkipped as reason:
+            result.ok = result.skipped = True
+            result.detail = str(reason)
         except Exception as error:  # the table must name whatever went wrong, and the cloud must still be stopped
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
-        mark = "[green]ok[/]" if result.ok else "[red]failed[/]"
-        self.console.print(f"  {mark} {result.seconds} s  ", end="")
+        self.console.print(f"  {_mark(result)} {result.seconds} s  ", end="")
         self.console.print(result.detail, markup=False, soft_wrap=True)
 
     def _pulumi(self, verb: Verb) -> Run:
@@ -168,6 +204,20 @@ class Demo:
                 self.console.print(run.output, markup=False, soft_wrap=True)
             raise StepFailed("; ".join(run.errors) or f"pulumi {verb} ended with exit code {run.exit_code}")
         return run
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.cloud.folder / "project" / "kubeconfig.json"
+
+    def _in_cluster(self, *command: str) -> str:
+        """What a program prints that reaches the cluster as its user does. Raises StepFailed."""
+        variables = self.cloud.process_environment() | {"KUBECONFIG": str(self.kubeconfig)}
+        done = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        with self.log.open("a") as log:
+            log.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}\n")
+        if done.returncode:
+            raise StepFailed(_last_words(done.stderr) or _last_words(done.stdout) or f"ended with exit code {done.returncode}")
+        return done.stdout
 
     def _eks(self) -> Any:
         variables = self.cloud.environment()
@@ -190,6 +240,22 @@ class Demo:
     def _must_have_max_size(self, wanted: int) -> None:
         size = self._node_group()["scalingConfig"]["maxSize"]
         _must(size == wanted, f"EKS says maxSize {size}, wanted {wanted}")
+
+
+def _mark(result: StepResult) -> str:
+    return "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
+
+
+def _name(node: dict[str, Any]) -> str:
+    return str(node["metadata"]["name"]).split(".")[0]
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
+
+
+def _last_words(text: str) -> str:
+    return "; ".join(text.strip().splitlines()[-3:])
 
 
 def _must(condition: bool, reason: str) -> None:
@@ -260,8 +326,7 @@ def _table(results: list[StepResult], seconds: float) -> Table:
         padding=(0, 2, 0, 0),
     )
     for result in results:
-        mark = "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
-        table.add_row(result.step, mark, f"{result.seconds:.1f}", escape(result.detail))
+        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", escape(result.detail))
     table.add_row("in all", "", f"{seconds:.1f}", "", style="bold")
     return table
 

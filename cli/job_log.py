@@ -1,5 +1,6 @@
 """Follow a job: its launcher's log through every attempt, then its own result."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,12 @@ from cli.cluster_access import Cluster, Failed, Missing, Object
 from cli.exit_codes import FINE, JOB_FAILED, NO_CLUSTER
 from cli.job_state import JobState, role, waits_for
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
+
 EVERY_SECONDS = 1.0
+DRAIN_SECONDS = 10.0
+"""How long the log of a finished job is asked for again where it broke off."""
+
 PATIENCE_SECONDS = 120.0
 """How long the API server may be away while somebody looks on: a control plane that is upgraded comes back."""
 
@@ -42,9 +48,11 @@ class PodLog:
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
-        """Lines not given yet."""
+        """Lines not given yet. Raises Failed where the node says, in a line without a time, that it cannot go on."""
         for line in self.cluster.log(self.pod, self.namespace, container=self.container, since=self._last or None, follow=follow):
             stamp, _, text = line.partition(" ")
+            if not _TIME.fullmatch(stamp):
+                raise Failed(f"the log of {self.pod} breaks off: {line}", NO_CLUSTER)
             if stamp > self._last:
                 self._last = stamp
                 yield text
@@ -111,21 +119,29 @@ class Follower:
             new = PodLog(self.cluster, name, self.namespace, one["name"])
             log = self._logs.setdefault((name, one["name"]), new)
             if not log.is_complete:
-                self._print(log)
-                log.is_complete = "terminated" in state
+                log.is_complete = self._print(log) and "terminated" in state
 
     def _drain(self, found: list[Object], state: JobState) -> None:
-        """Logs of attempts that began and ended between two looks."""
-        for number, pod in enumerate(log_pods(found, state)):
-            self._stream(pod, number)
+        """What the last look did not bring: logs of attempts that began and ended between two looks, or that broke off."""
+        end = time.monotonic() + DRAIN_SECONDS
+        while True:
+            for number, pod in enumerate(log_pods(found, state)):
+                self._stream(pod, number)
+            if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
+                return
+            time.sleep(EVERY_SECONDS)
+            found = job_objects.pods(self.cluster, state)
 
-    def _print(self, log: PodLog) -> None:
+    def _print(self, log: PodLog) -> bool:
+        """Whether all that there is was read."""
         try:
             for line in log.lines(follow=True):
                 self.keep(line)
                 print(line, file=self.out, flush=True)
         except Failed as error:  # the pod is gone, or its node: the next look says more
             self._note(str(error))
+            return False
+        return True
 
     def _tell_why_it_waits(self, state: JobState, found: list[Object]) -> None:
         if state.phase not in ("Queued", "Starting"):

@@ -157,7 +157,11 @@ def _time(text: str) -> datetime:
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) -> str:
     """Why ranks do not run yet, in one line; empty where nothing is known."""
     if state.phase == "Queued":
-        held = [one for one in _conditions((workload or {}).get("status", {})) if one["type"] == "QuotaReserved"]
+        held = [
+            one
+            for one in _conditions((workload or {}).get("status", {}))
+            if one["type"] == "QuotaReserved" and one["status"] == "False"
+        ]
         return f"waits in the queue{': ' + held[-1]['message'] if held and held[-1].get('message') else ''}"
     workers = [pod for pod in pods if role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)

@@ -144,6 +144,8 @@ def _print(reports: list[Report], found: list[str], expected: Expected, log: lis
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 200  # a pipe has no width to fit
     if not reports:
         for line in log[-20:]:
             console.print(line, markup=False, style="dim")

@@ -53,7 +53,7 @@ class Job(Model):
     )
     launcher: Launcher = Field(
         "mpijob",
-        description="`mpijob`: MPI, started by mpi-operator. `openmpi`: Open MPI, without an operator and past the queue. "
+        description="`mpijob`: MPI, started by mpi-operator. `openmpi`: Open MPI, without an operator. "
         "`torchrun`: PyTorch's own launcher, without MPI.",
     )
     pool: str = Field(examples=["train"], description="The pool whose nodes do the work.")

@@ -37,10 +37,12 @@ def workers(world: World) -> Manifest:
     job = world.job
     pod = on_pool(world, [worker_container(world)])
     _with_keys(pod, job.name, f"{job.home}/.ssh")
+    metadata = world.metadata(f"{job.name}-worker", "workers")
+    metadata["labels"] |= world.queue_label  # as a group: all of them or none
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": world.metadata(f"{job.name}-worker", "workers"),
+        "metadata": metadata,
         "spec": {
             "serviceName": job.name,
             "replicas": job.workers,
@@ -87,10 +89,12 @@ def launcher(world: World) -> Manifest:
     main["env"] += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     pod = launcher_pod(world, [main], [hosts], restartPolicy="Never", **prepared(world))
     _with_keys(pod, job.name, f"{job.home}/.ssh")
+    metadata = world.metadata(launcher_name(job.name), "job")
+    metadata["labels"] |= world.queue_label
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": world.metadata(launcher_name(job.name), "job"),
+        "metadata": metadata,
         "spec": {
             "backoffLimit": job.backoff_limit,
             "podReplacementPolicy": "Failed",
@@ -120,11 +124,13 @@ def keeper(world: World) -> Manifest:
     main = container(world, "keeper", ["python3", "-c", text("keeper.py"), *arguments], {}, resources=resources)
     pod = launcher_pod(world, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
+    metadata = world.metadata(keeper_name(job.name), "keeper")
+    metadata["labels"] |= world.queue_label
     deadline = {} if job.deadline_seconds is None else {"activeDeadlineSeconds": job.deadline_seconds + DEADLINE_SLACK_SECONDS}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": world.metadata(keeper_name(job.name), "keeper"),
+        "metadata": metadata,
         "spec": {
             "ttlSecondsAfterFinished": 0,
             "backoffLimit": 1000,

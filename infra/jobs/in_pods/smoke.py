@@ -48,6 +48,7 @@ def captured() -> Iterator[list[str]]:
         keep = [os.dup(1), os.dup(2)]
         reader, writer = os.pipe()
         if os.fork() == 0:
+            os.setsid()  # what ends the rank ends its process group
             os.close(writer)
             if not os.read(reader, 1):
                 file.seek(0)
