@@ -208,6 +208,7 @@ class Fault:
     def doubtful(self) -> set[str]:
         """The paths of which nothing is known now: this one and, for a slip of the pen, the one that was meant."""
         meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
+        meant = [key for key in meant if key not in self.holder]  # who wrote both meant something else
         return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}
 
     def repair(self, data: dict[str, Any]) -> None:

@@ -228,6 +228,12 @@ def test_the_key_that_was_meant_is_as_doubtful_as_the_one_that_was_written() -> 
     assert caught.value.doubtful == {"pools[0].minsize", "pools[0].minSize"}
 
 
+def test_a_key_that_stands_beside_the_one_that_it_resembles_hides_nothing() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load({**values(pool()), "pool": []}, stack="test", region="us-west-2")
+    assert caught.value.doubtful == {"pool"}
+
+
 def test_defaults_of_the_least_stack() -> None:
     least = settings()
     assert least.network.new_cidr == "10.0.0.0/16"
