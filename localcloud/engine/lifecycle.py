@@ -96,6 +96,8 @@ def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignor
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
     """Two resources cannot have the same name at once: if the program names it, and not anew, the old one goes first."""
     rule = resource.auto_name
+    if resource.delete_before_replace and difference.replaces:
+        return True
     if not rule or not difference.replaces or rule.property not in inputs or DEFAULTS not in inputs:
         return False
     named = {rule.property, *rule.unless} & inputs.keys()

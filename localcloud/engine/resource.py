@@ -114,6 +114,8 @@ class Resource(ABC):
     props: ClassVar[Mapping[str, Prop]]
     """Every input that the handler consumes; any other is refused."""
     auto_name: ClassVar[AutoName | None] = None
+    delete_before_replace: ClassVar[bool] = False
+    """Two of a kind cannot stand side by side, so the official provider deletes the old one first, whatever its name is."""
     recomputed: ClassVar[frozenset[str]] = frozenset()
     """Outputs that a preview of an update does not know yet."""
     nested_outputs: ClassVar[frozenset[str]] = frozenset()

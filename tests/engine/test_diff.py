@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localcloud.engine import lifecycle, resources  # noqa: F401  the handlers register themselves
 from localcloud.engine.codec import UNKNOWN
 from localcloud.engine.diff import Change, compare
 from localcloud.engine.paths import parse, show
-from localcloud.engine.resource import Prop
+from localcloud.engine.resource import RESOURCES, Prop
 
 PLAIN = Prop()
 SET = Prop(unordered=True)
@@ -207,3 +208,22 @@ def test_an_ignored_property_never_changes(resource: Resource, data: st.DataObje
     name = data.draw(st.sampled_from(sorted(resource)))
     inputs = {**values_of(resource), name: UNKNOWN}
     assert not compare(props_of(resource), values_of(resource), inputs, [(name,)])
+
+
+@pytest.mark.parametrize(
+    ("token", "changed", "first"),
+    [
+        ("aws:efs/mountTarget:MountTarget", "subnetId", True),
+        ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "policyArn", True),
+        ("aws:ec2/subnet:Subnet", "cidrBlock", False),
+    ],
+)
+def test_what_cannot_stand_beside_its_successor_goes_first(token: str, changed: str, first: bool) -> None:
+    """https://github.com/pulumi/pulumi-aws/blob/master/provider/resources.go"""
+    resource = RESOURCES[token]
+    difference = lifecycle.difference(resource, {changed: "a"}, {changed: "b"})
+    assert changed in difference.replaces
+    assert lifecycle.delete_before_replace(resource, {changed: "b", lifecycle.DEFAULTS: []}, difference) is first
+    assert not lifecycle.delete_before_replace(
+        resource, {changed: "a"}, lifecycle.difference(resource, {changed: "a"}, {changed: "a"})
+    )

@@ -19,6 +19,7 @@ CREATION = {"ownerGid": "OwnerGid", "ownerUid": "OwnerUid", "permissions": "Perm
 class MountTarget(Resource):
     token = "aws:efs/mountTarget:MountTarget"
     title = "EFS Mount Target"
+    delete_before_replace = True  # a file system has one in a zone
     MADE_WITH = {
         "fileSystemId": "FileSystemId",
         "subnetId": "SubnetId",

@@ -142,6 +142,7 @@ class RolePolicy(Resource):
 class RolePolicyAttachment(Resource):
     token = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
     title = "IAM Role Policy Attachment"
+    delete_before_replace = True
     props = {"role": Prop(replace=True), "policyArn": Prop(replace=True)}
 
     def create(self, aws: Aws, args: Args) -> str:
