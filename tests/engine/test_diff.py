@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcloud.engine import lifecycle, resources  # noqa: F401  the handlers register themselves
+import localcloud.engine.resources  # noqa: F401  the handlers register themselves
+from localcloud.engine import lifecycle
 from localcloud.engine.codec import UNKNOWN
 from localcloud.engine.diff import Change, compare
 from localcloud.engine.paths import parse, show

@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import unless_gone
+from localcloud.engine.resources.requests import unless_gone
 
 
 @register

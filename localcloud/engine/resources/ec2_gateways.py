@@ -4,7 +4,8 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import (
+from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.requests import (
     MINUTE,
     arn,
     client_token,
@@ -16,7 +17,6 @@ from localcloud.engine.resources.ec2_requests import (
     unless_gone,
     wait_gone,
 )
-from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
 
 INTERNET_GATEWAY_TIMEOUT = 20 * MINUTE
 ADDRESS_TIMEOUT = 5 * MINUTE

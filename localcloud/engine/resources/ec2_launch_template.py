@@ -4,9 +4,9 @@ from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_launch_template_data import DATA, data_request, data_state
-from localcloud.engine.resources.ec2_requests import arn, client_token, only, to_request, to_state, unless_gone
 from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
 from localcloud.engine.resources.names import physical_name
+from localcloud.engine.resources.requests import arn, client_token, only, to_request, to_state, unless_gone
 
 ABSENT = ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException")
 VERSIONED = frozenset(DATA) | {"description"}

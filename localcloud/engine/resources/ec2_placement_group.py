@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import MINUTE, completing, only, to_request, to_state, unless_gone, wait_gone
 from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.requests import MINUTE, completing, only, to_request, to_state, unless_gone, wait_gone
 
 TIMEOUT = 5 * MINUTE
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import (
+from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.requests import (
     MINUTE,
     arn,
     client_token,
@@ -18,7 +19,6 @@ from localcloud.engine.resources.ec2_requests import (
     unless_gone,
     wait_gone,
 )
-from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
 
 TIMEOUT = 5 * MINUTE
 

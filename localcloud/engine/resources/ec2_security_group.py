@@ -7,7 +7,9 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.resources.ec2_inline_rules import RULES, bundles, rules_of, rules_seen, set_rules
-from localcloud.engine.resources.ec2_requests import (
+from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.names import physical_name
+from localcloud.engine.resources.requests import (
     MINUTE,
     arn,
     code_of,
@@ -19,8 +21,6 @@ from localcloud.engine.resources.ec2_requests import (
     unless_gone,
     wait_gone,
 )
-from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.resources.names import physical_name
 
 CREATED = 10 * MINUTE
 FIRST_TRY = 1 * MINUTE

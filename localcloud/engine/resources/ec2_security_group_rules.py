@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import arn, only, to_request, to_state, unless_gone
 from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.requests import arn, only, to_request, to_state, unless_gone
 
 SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")

@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import MINUTE, arn, completing, insist, only, to_request, to_state, unless_gone
 from localcloud.engine.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.resources.requests import MINUTE, arn, completing, insist, only, to_request, to_state, unless_gone
 
 VPC_TIMEOUT = 10 * MINUTE
 SUBNET_CREATED = 10 * MINUTE

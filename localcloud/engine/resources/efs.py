@@ -5,8 +5,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import code_of, completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.progress import MINUTE, Seen, until, until_gone
+from localcloud.engine.resources.requests import code_of, completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"

@@ -3,9 +3,9 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import client_token, completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, dns_name, efs_arn, update_tags
 from localcloud.engine.resources.progress import MINUTE, Seen, until, until_gone
+from localcloud.engine.resources.requests import client_token, completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_state, wanted_tags
 
 MOUNT_TARGET_TIMEOUT = 30 * MINUTE

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import to_request, to_state, unless_gone
 from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags
+from localcloud.engine.resources.requests import to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
 CLUSTER = {"clusterName": "clusterName"}

@@ -3,9 +3,9 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags, wait_for_update
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
+from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
 TIMEOUT = 20 * MINUTE

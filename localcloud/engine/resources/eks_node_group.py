@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.eks_requests import GONE, update_tags, wait_for_update
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
+from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
 TIMEOUT = 60 * MINUTE

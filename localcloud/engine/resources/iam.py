@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import to_request, to_state, unless_gone
 from localcloud.engine.resources.names import physical_name
+from localcloud.engine.resources.requests import to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
 
 ABSENT = "NoSuchEntity"

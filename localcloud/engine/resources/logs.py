@@ -3,8 +3,8 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.names import physical_name
+from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_changes, tag_state, wanted_tags
 
 

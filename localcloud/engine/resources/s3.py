@@ -5,10 +5,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import code_of, completing, unless_gone
 from localcloud.engine.resources.efs import DNS_SUFFIXES
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.progress import Seen, until_gone
+from localcloud.engine.resources.requests import code_of, completing, unless_gone
 from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
 
 BUCKET_GONE = "NoSuchBucket"

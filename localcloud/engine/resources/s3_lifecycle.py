@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, State, register
-from localcloud.engine.resources.ec2_requests import to_request, to_state
+from localcloud.engine.resources.requests import to_request, to_state
 from localcloud.engine.resources.s3_settings import BucketSetting
 from localcloud.engine.resources.tags import from_pairs, pairs
 

@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.ec2_requests import code_of, to_request, to_state, unless_gone
+from localcloud.engine.resources.requests import code_of, to_request, to_state, unless_gone
 from localcloud.engine.resources.s3 import BUCKET_GONE
 
 SWITCHES = {
