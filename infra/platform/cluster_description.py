@@ -34,7 +34,7 @@ class DescribedCluster(pulumi.ComponentResource):
             metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.pod_security("restricted")},
             opts=site.options(self),
         )
-        inside = site.options(self, namespace)
+        inside = site.options(self, inside=namespace)
         kubernetes.core.v1.ConfigMap(
             f"{name}-description",
             metadata={"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE},
@@ -52,6 +52,6 @@ class DescribedCluster(pulumi.ComponentResource):
             metadata={"name": READER, "namespace": CONFIG_MAP_NAMESPACE},
             role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": READER},
             subjects=[{"kind": "Group", "name": EVERY_USER, "api_group": "rbac.authorization.k8s.io"}],
-            opts=site.options(self, role),
+            opts=site.options(self, role, inside=namespace),
         )
         self.register_outputs({})

@@ -89,6 +89,7 @@ class Platform(pulumi.ComponentResource):
             f"{name}-kubernetes",
             kubeconfig=self._args.kubeconfig,
             enable_server_side_apply=True,
+            enable_config_map_mutable=True,  # a description that is replaced is away for a moment
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.access)),
         )
 

@@ -44,15 +44,15 @@ class MpiOperator(pulumi.ComponentResource):
         (definition,) = objects.of_kind(upstream, "CustomResourceDefinition")
         self._definition = objects.register(name, objects.without_prose(definition), site.options(self))
         rights = [
-            objects.register(name, one, site.options(self, *([home] if kind == "ServiceAccount" else [])))
+            objects.register(name, one, site.options(self, inside=home if kind == "ServiceAccount" else None))
             for kind in RBAC
             for one in objects.of_kind(upstream, kind)
         ]
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
         # it ends at once where the definition is missing, and can do nothing without its rights
-        needs = (home, self._definition, *rights, *args.after)
-        self._deployment = objects.register(name, deployment, site.options(self, *needs))
+        needs = (self._definition, *rights, *args.after)
+        self._deployment = objects.register(name, deployment, site.options(self, *needs, inside=home))
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site) -> None:

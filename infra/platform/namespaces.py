@@ -60,7 +60,7 @@ class Namespaces(pulumi.ComponentResource):
             metadata={"name": namespace, "labels": labels},
             opts=args.site.options(self, *args.after),
         )
-        inside = args.site.options(self, made)
+        inside = args.site.options(self, inside=made)
         kubernetes.core.v1.ServiceAccount(
             f"{self._name}-{namespace}-account",
             metadata={"name": JOB_SERVICE_ACCOUNT, "namespace": namespace},

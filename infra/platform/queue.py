@@ -64,8 +64,11 @@ class Queue(pulumi.ComponentResource):
     def _options(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         return self._site.options(self, *after)
 
+    def _inside(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
+        return self._site.options(self, *after, inside=self._namespace)
+
     def _create_rights(self) -> list[pulumi.Resource]:
-        name, inside = self._name, self._options(self._namespace)
+        name, inside = self._name, self._inside()
         account = kubernetes.core.v1.ServiceAccount(
             f"{name}-account",
             metadata={"name": ACCOUNT, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
@@ -92,7 +95,7 @@ class Queue(pulumi.ComponentResource):
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             spec={"selector": LABELS, "ports": [{"name": "https", "port": 443, "target_port": admission.WEBHOOK_PORT}]},
-            opts=self._options(self._namespace),
+            opts=self._inside(),
         )
 
     def _create_controller(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
@@ -101,12 +104,12 @@ class Queue(pulumi.ComponentResource):
             f"{self._name}-configuration",
             metadata={"name": "kueue-manager-config", "namespace": QUEUE_NAMESPACE, "labels": LABELS},
             data={CONFIGURATION_FILE: text},
-            opts=self._options(self._namespace),
+            opts=self._inside(),
         )
         secret = kubernetes.core.v1.Secret(
             f"{self._name}-certificate",
             metadata={"name": CERTIFICATE_SECRET, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
-            opts=self._options(self._namespace),  # Kueue fills it
+            opts=self._inside(),  # Kueue fills it
         )
         return kubernetes.apps.v1.Deployment(
             f"{self._name}-controller",
@@ -123,7 +126,7 @@ class Queue(pulumi.ComponentResource):
                     "spec": self._pod(),
                 },
             },
-            opts=self._options(configuration, secret, *needs, *self._args.after),
+            opts=self._inside(configuration, secret, *needs, *self._args.after),
         )
 
     def _pod(self) -> Any:

@@ -80,7 +80,7 @@ class SharedVolume(pulumi.ComponentResource):
                 "volume_name": volume_name,
                 "resources": {"requests": {"storage": ANY_SIZE}},
             },
-            opts=args.site.options(self, home, volume),
+            opts=args.site.options(self, volume, inside=home),
         )
 
     @property

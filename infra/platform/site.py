@@ -39,6 +39,12 @@ class Site:
         """Selects the nodes for the cluster's own pods."""
         return {POOL_LABEL: SYSTEM_POOL}
 
-    def options(self, parent: pulumi.Resource, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        """How a part's objects are made: in this cluster, below their component."""
-        return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=list(after))
+    def options(
+        self, parent: pulumi.Resource, *after: pulumi.Resource, inside: pulumi.Resource | None = None
+    ) -> pulumi.ResourceOptions:
+        """How a part's objects are made: in this cluster, below their component.
+
+        `inside`: their namespace. They go with it: a claim would wait for the pods that use it, which only the namespace ends.
+        """
+        needs = [*after, *([inside] if inside else [])]
+        return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

@@ -61,6 +61,14 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     "word where a number is wanted": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text; write a whole number'),
     "part of a node": (values(pool(minSize=1.5)), "pools[0].minSize: 1.5 is not a whole number"),
     "truth where a number is wanted": (values(pool(minSize=True)), "pools[0].minSize: true is yes or no; write a whole number"),
+    "text where a fraction is wanted": (
+        values(platform={"cpuRequestFactor": "0.5"}),
+        'platform.cpuRequestFactor: "0.5" is text; write it without quotes: 0.5',
+    ),
+    "word where a fraction is wanted": (
+        values(platform={"cpuRequestFactor": "half"}),
+        'platform.cpuRequestFactor: "half" is text; write a number',
+    ),
     "text where truth is wanted": (
         values(target={"deletionProtection": "true"}),
         'target.deletionProtection: "true" is text; write it without quotes: true',

@@ -8,6 +8,7 @@ import pytest
 
 from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem, OwnVpc, Reservation, Zone
+from infra.platform.manifests import Manifests
 from infra.settings import Settings
 from infra.versions import addon_versions
 from tests.pure.world import (
@@ -582,6 +583,43 @@ CASES: dict[str, Case] = {
             "allow it iam:GetRole, or name its role in target.admins"
         ],
     ),
+    # platform
+    "platform behind an endpoint of a network that is yet to be made": (
+        {"platform": {"install": True}},
+        [],
+        {},
+        [
+            "platform.install: is true, but without target.endpointAccess.publicCidrs the Kubernetes API is reached from inside "
+            "the VPC only, which is yet to be made; write false, and true when `pulumi up` runs inside"
+        ],
+    ),
+    "platform that would go with the public endpoint": (
+        {"platform": {"install": None}},
+        [],
+        {"existing": Existing("1.35", has_public_endpoint=True)},
+        [
+            "platform.install: is missing: without the public endpoint its default is false, which removes the platform and all "
+            "jobs; write true and run `pulumi up` from inside the network, or write false"
+        ],
+    ),
+    "manifests of one upstream": (
+        {},
+        [],
+        {"manifests": Manifests({}, {"kubeflow/mpi-operator/v0/a.yaml": "a cannot be read: No such file or directory"})},
+        [
+            "platform.manifestMirror: kubeflow/mpi-operator: a cannot be read: No such file or directory; "
+            "name a folder or address that has it, here or in GPUMPI_MANIFEST_MIRROR"
+        ],
+    ),
+    "manifests of several": (
+        {},
+        [],
+        {"manifests": Manifests({}, {"a/b/v1/1": "no way to 1", "a/b/v1/2": "no way to 2", "c/d/v1/3": "no way to 3"})},
+        [
+            "platform.manifestMirror: a/b and c/d: no way to 1; "
+            "name a folder or address that has it, here or in GPUMPI_MANIFEST_MIRROR"
+        ],
+    ),
 }
 
 
@@ -595,6 +633,18 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
 FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "the least stack": ({}, [], {}),
     "one GPU pool": ({}, [pool()], {}),
+    "platform from inside an existing network": ({"network": existing_network(), "platform": {"install": True}}, [], {}),
+    "platform from inside a network that is there by now": (
+        {"platform": {"install": True}},
+        [],
+        {"existing": Existing("1.35")},
+    ),
+    "a public endpoint that goes, with a word on the platform": (
+        {"platform": {"install": False}},
+        [],
+        {"existing": Existing("1.35", has_public_endpoint=True)},
+    ),
+    "a private endpoint without a word on the platform": ({"platform": {"install": None}}, [], {}),
     "every kind of GPU type": ({}, [pool("a", "p5.48xlarge"), pool("b", "g5g.xlarge"), pool("c", "p6-b300.48xlarge")], {}),
     "EFA on request": ({}, [pool(efa=True)], {}),
     "no EFA on request": ({}, [pool(efa=False)], {}),

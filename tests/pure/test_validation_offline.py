@@ -339,6 +339,66 @@ CASES: dict[str, Case] = {
         'pools[0].placementGroup: "mine" cannot hold the reserved instances; '
         "remove it, the reservation decides where the instances run",
     ),
+    # platform
+    "no namespace": (
+        {"platform": {"namespaces": []}},
+        [],
+        "platform.namespaces: is empty; name at least one, or remove the key",
+    ),
+    "namespace not DNS": (
+        {"platform": {"namespaces": ["Team_A"]}},
+        [],
+        'platform.namespaces[0]: "Team_A" is not a DNS label; use lower-case letters, digits and inner hyphens',
+    ),
+    "namespace too long": (
+        {"platform": {"namespaces": [LONG]}},
+        [],
+        f'platform.namespaces[0]: "{LONG}" has 28 characters; use at most 20',
+    ),
+    "namespace of the cluster": (
+        {"platform": {"namespaces": ["jobs", "kube-system"]}},
+        [],
+        'platform.namespaces[1]: "kube-system" is not for jobs: the cluster\'s own pods run there; choose another',
+    ),
+    "namespace of the platform": (
+        {"platform": {"namespaces": ["kueue-system"]}},
+        [],
+        'platform.namespaces[0]: "kueue-system" is not for jobs: the cluster\'s own pods run there; choose another',
+    ),
+    "namespace twice": (
+        {"platform": {"namespaces": ["jobs", "jobs"]}},
+        [],
+        'platform.namespaces[1]: "jobs" is named twice; remove one',
+    ),
+    "no CPU at all": (
+        {"platform": {"cpuRequestFactor": 0}},
+        [],
+        "platform.cpuRequestFactor: 0.0 is not above 0 and up to 1",
+    ),
+    "more CPU than there is": (
+        {"platform": {"cpuRequestFactor": 1.5}},
+        [],
+        "platform.cpuRequestFactor: 1.5 is not above 0 and up to 1",
+    ),
+    "no minute": ({"platform": {"idleMinutes": 0}}, [], "platform.idleMinutes: 0 is not possible; write 1 to 1440"),
+    "registry with a scheme": (
+        {"platform": {"imageRegistry": "https://mirror.example.com"}},
+        [],
+        'platform.imageRegistry: "https://mirror.example.com" is not the beginning of an image\'s name; '
+        "write host and path without a scheme, like mirror.example.com/all",
+    ),
+    "registry with a slash too many": (
+        {"platform": {"imageRegistry": "mirror.example.com/all/"}},
+        [],
+        'platform.imageRegistry: "mirror.example.com/all/" is not the beginning of an image\'s name; '
+        "write host and path without a scheme, like mirror.example.com/all",
+    ),
+    "relative mirror": (
+        {"platform": {"manifestMirror": "mirror"}},
+        [],
+        'platform.manifestMirror: "mirror" depends on where `pulumi` runs; '
+        "write an absolute path, or an address that begins with https://",
+    ),
     # tags
     "tag of AWS": (
         {"tags": {"aws:owner": "ada"}},
@@ -388,6 +448,8 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
         ({"stack": "01-single-g5"}, [pool("a" * 20, minSize=2, desiredSize=2)]),
         ({}, [pool(labels={"team": "", "example.com/team": "a.b-c_D"}, placementGroup="mine")]),
         ({}, [pool(capacity={"kind": "targeted-odcr", "reservationId": RESERVATION}, placementGroup="mine")]),
+        ({"platform": {"namespaces": ["a", "b" * 20], "cpuRequestFactor": 1, "idleMinutes": 1440}}, []),
+        ({"platform": {"imageRegistry": "mirror.example.com:5000/a/b-c", "manifestMirror": "~/mirror"}}, []),
         ({"tags": {"owner": "ada@example.com", "Größe": "groß"}, "costCenter": "ml research"}, []),
     ],
 )
