@@ -8,6 +8,8 @@ from tests.engine.kubernetes.programs import KubernetesProject
 PASSWORD = "correct horse battery"
 PROGRAM = """
     k8s.core.v1.Secret("plain", metadata={"name": "plain"}, string_data={"password": "correct horse battery"}, opts=opts)
+    untyped = {"metadata": {"name": "untyped"}, "stringData": {"password": "correct horse battery"}}
+    pulumi.CustomResource("kubernetes:core/v1:Secret", "untyped", untyped, opts)  # nothing marks these as secret
     k8s.core.v1.ConfigMap(
         "told", metadata={"annotations": {"hint": config.require_secret("hint")}}, data={"open": "yes"}, opts=opts)
 """
@@ -34,5 +36,5 @@ def test_a_secret_is_unchanged_by_a_second_run_and_replaced_by_another_password(
     kube.up(PROGRAM)
     assert kube.up().changes == {}
     up = kube.up(PROGRAM.replace(PASSWORD, "another"))
-    assert (up.ok, up.changes) == (True, {"replace": 1}), up.output
+    assert (up.ok, up.changes) == (True, {"replace": 2}), up.output
     assert objects.get("secrets", "plain")["data"]["password"] == base64.b64encode(b"another").decode()
