@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network
+from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network, watches
 from localcloud.kubernetes.nodes.cgroups import Cgroups
 from localcloud.kubernetes.nodes.filesystem import Root
 from localcloud.kubernetes.nodes.hardware import Bind
@@ -152,3 +152,11 @@ def test_a_cgroup_of_version_2_is_made_and_removed_with_all_below(tmp_path: Path
     cgroups.remove("node")
     assert not (tmp_path / "node").exists()
     cgroups.remove("node")
+
+
+@pytest.mark.parametrize(("before", "after"), [("128\n", "1024\n"), ("8192\n", "8192\n")])
+def test_the_limit_of_watches_is_raised_and_never_lowered(before: str, after: str, tmp_path: Path) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text(before)
+    watches.allow(limit)
+    assert limit.read_text() == after

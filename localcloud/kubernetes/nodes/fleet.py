@@ -17,7 +17,7 @@ from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.events import DONE, Event, Kind, Progress
 from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.efs_csi.part import EfsCsi
-from localcloud.kubernetes.nodes import drain, labels, machine
+from localcloud.kubernetes.nodes import drain, labels, machine, watches
 from localcloud.kubernetes.nodes.limits import Limits
 from localcloud.kubernetes.nodes.links import Wiring
 from localcloud.kubernetes.nodes.machine import Machine
@@ -122,6 +122,7 @@ class Fleet(Part):
         self._roster.settle(member, "ready")
 
     def _start_real(self, member: Member) -> None:
+        watches.allow()
         if self._programs is None:
             self._programs = Programs.ensure(log.info)
         assert member.number is not None  # is_real

@@ -112,7 +112,8 @@ def allocatable(machine: Machine) -> dict[str, str]:
     """Capacity without what the kubelet keeps."""
     kept = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
     millicores = machine.type.vcpus * 1000 - int(kept["cpu"].removesuffix("m"))
-    memory = machine.memory_kib - machine.huge_page_kib - int(kept["memory"].removesuffix("Mi")) * _MIB
+    kept_memory = int(kept["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
+    memory = machine.memory_kib - machine.huge_page_kib - kept_memory * _MIB
     return {**capacity(machine), "cpu": f"{millicores}m", "memory": f"{memory}Ki"}
 
 
