@@ -91,6 +91,7 @@ def stored(account: Account) -> Iterator[Running]:
 def nodes(stored: Running) -> Iterator[list[Object]]:
     """Two real ones, with the driver registered."""
     with node_group(stored, "train", 2, "p4d.24xlarge") as group:
+        assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
         wait_while(lambda: drivers(stored), lambda found: len(found) < 2, seconds=30)
         yield NodeGroup.real_nodes(group)
 

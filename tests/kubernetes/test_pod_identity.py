@@ -1,0 +1,164 @@
+"""Pods of a service account with an association have its role's credentials: real pods, webhook and agent."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3.session
+import pytest
+
+from localcloud.aws.account import ACCOUNT
+from tests.kubernetes.node_groups import is_ready, node_group, output, pod, pod_path, pods
+from tests.kubernetes.running import REGION, Account, Running, wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+
+ASK = """
+import json, os, urllib.error, urllib.request
+answer = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in os.environ:
+    token = open(os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read()
+    request = urllib.request.Request(os.environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": TOKEN})
+    try:
+        answer["credentials"] = json.load(urllib.request.urlopen(request, timeout=10))
+    except urllib.error.HTTPError as error:
+        answer["refused"] = [error.code, error.read().decode().strip()]
+    except OSError as error:
+        answer["unreachable"] = str(error)
+print(json.dumps(answer))
+"""
+OWN_TOKEN = ASK.replace("TOKEN}", "token}")
+API_TOKEN = ASK.replace("TOKEN}", "open('/var/run/secrets/kubernetes.io/serviceaccount/token').read()}")
+
+
+@pytest.fixture(scope="module")
+def known(account: Account) -> Iterator[Running]:
+    """A cluster with the agent's add-on and a node."""
+    made = account.create("known")
+    account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
+    with node_group(made, "system", 1, "m5.large") as group:
+        assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
+        yield made
+    made.delete()
+
+
+@contextmanager
+def service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
+    """With an association, if there is a role."""
+    cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    eks, association = cluster.account.eks, None
+    if role:
+        made = eks.create_pod_identity_association(
+            clusterName=cluster.name, namespace="default", serviceAccount=name, roleArn=role
+        )
+        association = made["association"]["associationId"]
+    try:
+        yield
+    finally:
+        known = eks.list_pod_identity_associations(clusterName=cluster.name)["associations"]
+        if association in [one["associationId"] for one in known]:
+            eks.delete_pod_identity_association(clusterName=cluster.name, associationId=association)
+        cluster.api.delete(f"{ACCOUNTS}/{name}")
+
+
+def asked(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
+    """What a pod of the service account finds."""
+    with pods(cluster, pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
+        return output(cluster, f"{name}-pod")
+
+
+def test_a_pod_gets_the_credentials_of_its_service_accounts_role(known: Running) -> None:
+    with service_account(known, "trainer", known.account.world.pod_role):
+        found = asked(known, "trainer")
+    keys = found["credentials"]
+    session = boto3.session.Session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["Token"], region_name=REGION)
+    sts = session.client("sts", endpoint_url=known.cloud.environment()["AWS_ENDPOINT_URL"])
+    assert sts.get_caller_identity()["Arn"].startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/pod/eks-known-trainer-po-")
+    assert found["AWS_REGION"] == REGION
+    assert found["AWS_ENDPOINT_URL"] == "http://169.254.100.1:4566"
+
+
+def test_an_sdk_in_a_pod_needs_nothing_else(known: Running) -> None:
+    """By plain HTTP here, since the job image has no SDK: the local AWS is where the variable says."""
+    program = """
+import json, os, urllib.request
+print(json.dumps(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/local-cloud/health", timeout=10).status))
+"""
+    with service_account(known, "caller", known.account.world.pod_role):
+        assert asked(known, "caller", program) == 200
+
+
+def test_a_pod_without_an_association_is_left_as_it_is(known: Running) -> None:
+    with service_account(known, "nobody", None):
+        assert asked(known, "nobody") == {}
+
+
+def test_a_token_for_the_api_server_gets_no_credentials(known: Running) -> None:
+    with service_account(known, "wrong", known.account.world.pod_role):
+        found = asked(known, "wrong", API_TOKEN)
+    code, message = found["refused"]
+    assert code == 400 and message.startswith("(InvalidTokenException)")
+
+
+UNTIL_REFUSED = """
+import json, os, pathlib, time, urllib.error, urllib.request
+token = open(os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read()
+request = urllib.request.Request(os.environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})
+try:
+    while True:
+        urllib.request.urlopen(request, timeout=10)
+        pathlib.Path("/tmp/served").touch()
+        time.sleep(0.1)
+except urllib.error.HTTPError as error:
+    print(json.dumps([error.code, error.read().decode()]))
+"""
+
+
+def test_removing_the_association_ends_it_for_pods_that_run(known: Running) -> None:
+    eks = known.account.eks
+    probe = {"exec": {"command": ["test", "-f", "/tmp/served"]}, "periodSeconds": 1}
+    wanted = pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
+    with service_account(known, "late", known.account.world.pod_role), pods(known, wanted):
+        wait_while(lambda: is_ready(known.api.get(pod_path("late-pod"))), lambda ready: not ready, seconds=60)
+        (found,) = eks.list_pod_identity_associations(clusterName=known.name, serviceAccount="late")["associations"]
+        eks.delete_pod_identity_association(clusterName=known.name, associationId=found["associationId"])
+        code, message = output(known, "late-pod")
+    assert code == 404 and message.startswith("(ResourceNotFoundException)")
+
+
+def test_a_role_that_trusts_only_another_namespace_is_not_given(known: Running) -> None:
+    policy = {
+        "Effect": "Allow",
+        "Principal": {"Service": "pods.eks.amazonaws.com"},
+        "Action": ["sts:AssumeRole", "sts:TagSession"],
+        "Condition": {"StringEquals": {"aws:RequestTag/kubernetes-namespace": "other"}},
+    }
+    iam = known.account.client("iam")
+    document = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
+    role = iam.create_role(RoleName="elsewhere", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    try:
+        with service_account(known, "narrow", role):
+            code, message = asked(known, "narrow")["refused"]
+    finally:
+        iam.delete_role(RoleName="elsewhere")
+    assert code == 400 and message.startswith("(AccessDeniedException)")
+
+
+def test_without_the_add_on_nobody_answers(known: Running) -> None:
+    """The last test of this module: the others need the agent."""
+    known.account.eks.delete_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
+    missing = known.account.eks.exceptions.ResourceNotFoundException
+
+    def is_there() -> bool:
+        try:
+            known.account.eks.describe_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
+        except missing:
+            return False
+        return True
+
+    wait_while(is_there, bool, seconds=30)
+    with service_account(known, "alone", known.account.world.pod_role):
+        assert "refused" in asked(known, "alone")["unreachable"]
