@@ -88,6 +88,8 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
         yield group
     finally:
         group.delete()
+        if gpu:
+            world.ec2.delete_launch_template(LaunchTemplateName=name)
 
 
 def gpu_template(cluster: Running, name: str, kind: str) -> Object:
