@@ -61,7 +61,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
         f"docker.io/{name}",
         f"{implementation} {version}, mpi4py, numpy, sshd for user mpiuser on port 2222",
         (Root(), *layers),
-        entrypoint=("/usr/bin/tini", "-g", "--", "/usr/local/bin/job-entrypoint"),
+        entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
         command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
         user=USER,
         folder="/home/mpiuser",

@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localcloud.images.root import MOMENT
@@ -33,6 +33,7 @@ class Stamp:
 
     inode: int
     mode: int
+    owner: tuple[int, int]
     changed: int
 
 
@@ -101,13 +102,13 @@ def _belongs(path: str, is_folder: bool) -> bool:
 
 def _stamp(path: Path) -> Stamp:
     status = path.lstat()
-    return Stamp(status.st_ino, status.st_mode, status.st_ctime_ns)
+    return Stamp(status.st_ino, status.st_mode, (status.st_uid, status.st_gid), status.st_ctime_ns)
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
     """A folder in which files came or went is the same folder."""
     was = before.get(path)
-    return was is not None and stat.S_ISDIR(now.mode) and (was.inode, was.mode) == (now.inode, now.mode)
+    return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 
 
 def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:

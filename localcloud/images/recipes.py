@@ -11,7 +11,7 @@ from localcloud.tools.build import cached_folder
 from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
-FORM = 2
+FORM = 3
 """Of the archives; another one where they would be written in another way."""
 LOCK = PROJECT / "requirements.lock"
 

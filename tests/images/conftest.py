@@ -1,0 +1,38 @@
+"""Unpacked images, for tests that look into them or run in them."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import build, layers
+from localcloud.images.archive import layer_paths
+from localcloud.images.catalogue import Image
+from localcloud.images.root import ImageError, require
+
+
+def why_no_roots() -> str | None:
+    try:
+        require()
+    except ImageError as error:
+        return str(error)
+    return None
+
+
+needs_roots = pytest.mark.skipif(why_no_roots() is not None, reason=str(why_no_roots()))
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners of files and namespaces need root")
+
+
+@contextmanager
+def unpacked(image: Image) -> Iterator[Path]:
+    """The root that a container of an image sees, in memory where that can be: it has 10,000 files."""
+    layout = build.ensure_image(image, print)
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpumpi-image-") as folder:
+        root = Path(folder) / "root"
+        for layer in layer_paths(layout):
+            layers.unpack(layer, root)
+        yield root

@@ -1,0 +1,118 @@
+"""Pods of an image, on a network of their own, as Pod Security `restricted` has them: user 1000, without any capability."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.images import root
+
+T = TypeVar("T")
+
+LAUNCHER = "launcher"
+WORKERS = ("worker-0.job", "worker-1.job")
+ADDRESSES = {LAUNCHER: "10.9.0.1", WORKERS[0]: "10.9.0.2", WORKERS[1]: "10.9.0.3"}
+RESTRICTED = (
+    *("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--no-new-privs"),
+    *("--bounding-set=-all", "--inh-caps=-all", "--"),
+)
+
+
+def until(look: Callable[[], T | None]) -> T:
+    """What is there when it is there."""
+    again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
+    found = Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.05), retry=again)(look)
+    assert found is not None
+    return found
+
+
+class Pod:
+    """One pod that waits; commands are run in it."""
+
+    def __init__(self, image: Path, name: str) -> None:
+        wait = root.entered(image, ["sleep", "infinity"], {}, image)
+        self._process = subprocess.Popen(["unshare", "--net", *wait], stdin=subprocess.DEVNULL)
+        self.pid = until(self._first)
+        self.as_root("hostname", name)
+
+    def _first(self) -> int | None:
+        """The pod's process 1, once it is in the root."""
+        children = psutil.Process(self._process.pid).children()
+        return next((child.pid for child in children if child.name() == "sleep"), None)
+
+    def network(self, *command: str) -> None:
+        """Change the pod's network with this machine's `ip`."""
+        subprocess.run(["nsenter", f"--target={self.pid}", "--net", "ip", *command], check=True)
+
+    def as_root(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self._inside("/", {}, command), capture_output=True, text=True, check=check, timeout=120)
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as a container of the pod would."""
+        whole = self._inside("/home/mpiuser", environment, (*RESTRICTED, *command))
+        return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        whole = self._inside("/home/mpiuser", {}, (*RESTRICTED, *command))
+        return subprocess.Popen(whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def _inside(self, folder: str, environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root"]
+        variables = {"PATH": root.PATH, "HOME": "/home/mpiuser", "HOSTNAME": LAUNCHER, **environment}
+        return [*enter, "env", "-i", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items()), *command]
+
+    def stop(self) -> None:
+        self._process.kill()  # its process 1 goes with it, and with that all others and every mount
+        self._process.wait()
+
+
+class Job:
+    """A launcher and two workers of an image whose sshd answers, with the key that an operator would have mounted."""
+
+    def __init__(self, image: Path) -> None:
+        self._servers: list[subprocess.Popen[str]] = []
+        self.pods: dict[str, Pod] = {}
+        try:
+            for name in ADDRESSES:
+                self.pods[name] = Pod(image, name)
+            self.launcher = self.pods[LAUNCHER]
+            self._connect()
+            hosts = "".join(f"{address} {name}\n" for name, address in ADDRESSES.items())
+            (image / "etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
+            self._make_key()
+            for name in WORKERS:
+                self._servers.append(self.pods[name].start("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"))
+            for name in WORKERS:
+                until(lambda name=name: self.launcher.run("ssh", name, "true").returncode == 0)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _connect(self) -> None:
+        self.launcher.network("link", "add", "bridge", "type", "bridge")
+        self.launcher.network("address", "add", f"{ADDRESSES[LAUNCHER]}/24", "dev", "bridge")
+        for number, name in enumerate(WORKERS):
+            worker = self.pods[name]
+            link = ("link", "add", f"worker-{number}", "type", "veth", "peer", "name", "eth0", "netns", str(worker.pid))
+            self.launcher.network(*link)
+            self.launcher.network("link", "set", f"worker-{number}", "master", "bridge", "up")
+            worker.network("address", "add", f"{ADDRESSES[name]}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                worker.network("link", "set", device, "up")
+        for device in ("lo", "bridge"):
+            self.launcher.network("link", "set", device, "up")
+
+    def _make_key(self) -> None:
+        """As the operator's Secret is mounted: ECDSA whatever the name says, owned by root, readable by all in the pod."""
+        folder = "/home/mpiuser/.ssh"
+        make = f"cd {folder} && rm -rf * && ssh-keygen -q -t ecdsa -b 521 -N '' -f id_rsa && cp id_rsa.pub authorized_keys"
+        self.launcher.as_root("sh", "-c", f"{make} && chmod 0755 . && chmod 0644 *")
+
+    def stop(self) -> None:
+        for pod in self.pods.values():
+            pod.stop()
+        for server in self._servers:
+            server.wait()

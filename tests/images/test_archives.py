@@ -1,0 +1,116 @@
+"""Layers tell exactly what happened to a root; an image is what its layers are, byte by byte."""
+
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import layers
+from localcloud.images.archive import blob_path, layer_paths, manifest_digest, write_layout
+from tests.images.conftest import needs_root
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """A root with a bit of everything."""
+    root = tmp_path / "system"
+    for folder in ("etc", "usr/bin", "var/log", "dev", "run/sshd", "home/user"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc/passwd").write_text("root")
+    (root / "usr/bin/program").write_text("#!/bin/sh\n")
+    (root / "usr/bin/program").chmod(0o755)
+    (root / "usr/bin/link").symlink_to("program")
+    os.link(root / "usr/bin/program", root / "usr/bin/other-name")
+    (root / "var/log/dpkg.log").write_text("today")
+    (root / "dev/null").write_text("")
+    return root
+
+
+def names(layer: Path) -> set[str]:
+    with tarfile.open(layer) as archive:
+        return set(archive.getnames())
+
+
+def change(root: Path, target: Path, *commands: str) -> Path:
+    """A layer of what shell commands do to a root."""
+    before = layers.snapshot(root)
+    for command in commands:
+        assert os.system(f"cd {root} && {command}") == 0
+    layers.write_difference(root, before, target)
+    return target
+
+
+def test_a_whole_root_lacks_what_never_belongs_to_an_image(system: Path, tmp_path: Path) -> None:
+    layers.write_difference(system, {}, tmp_path / "layer.tar")
+    found = names(tmp_path / "layer.tar")
+    assert {"etc/passwd", "usr/bin/program", "usr/bin/link", "run/sshd", "var/log", "dev"} <= found
+    assert not found & {"var/log/dpkg.log", "dev/null"}
+
+
+def test_a_layer_has_what_changed_and_nothing_else(system: Path, tmp_path: Path) -> None:
+    layer = change(
+        system, tmp_path / "layer.tar", "echo more >> etc/passwd", "mkdir opt", "touch opt/new", "touch var/log/apt.log"
+    )
+    assert names(layer) == {"etc/passwd", "opt", "opt/new"}
+
+
+def test_what_was_removed_is_whited_out_once_at_its_top(system: Path, tmp_path: Path) -> None:
+    assert names(change(system, tmp_path / "layer.tar", "rm -r usr", "rm etc/passwd")) == {".wh.usr", "etc/.wh.passwd"}
+
+
+def test_a_folder_that_became_a_link_needs_no_whiteouts_below_it(system: Path, tmp_path: Path) -> None:
+    assert names(change(system, tmp_path / "layer.tar", "mv usr/bin bin", "ln -s ../bin usr/bin")) >= {"usr/bin", "bin/program"}
+    assert not any(".wh." in name for name in names(tmp_path / "layer.tar"))
+
+
+def test_a_change_of_mode_alone_is_a_change(system: Path, tmp_path: Path) -> None:
+    layer = change(system, tmp_path / "layer.tar", "chmod 0700 home/user", "chmod 0600 etc/passwd")
+    assert names(layer) == {"home/user", "etc/passwd"}
+
+
+@needs_root
+def test_layers_over_each_other_are_the_root_again(system: Path, tmp_path: Path) -> None:
+    layers.write_difference(system, {}, tmp_path / "0.tar")
+    change(system, tmp_path / "1.tar", "chown 1000:1000 home/user", "rm usr/bin/link", "rm -r etc", "echo x > etc")
+    change(system, tmp_path / "2.tar", "rm etc", "mkdir etc", "echo y > etc/group", "ln -sf ../home usr/bin/other-name")
+    again = tmp_path / "again"
+    for number in range(3):
+        layers.unpack(tmp_path / f"{number}.tar", again)
+    assert sorted(layers.snapshot(again)) == sorted(layers.snapshot(system))
+    assert (again / "home/user").stat().st_uid == 1000
+    assert (again / "etc/group").read_text() == "y\n"
+    assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the link replaced a name of the program, not its content"
+
+
+def test_an_upper_layer_of_files_leaves_the_owners_of_folders_alone(system: Path, tmp_path: Path) -> None:
+    layers.write_files({"home/user/pi": (system / "usr/bin/program", 0o755)}, tmp_path / "layer.tar")
+    assert names(tmp_path / "layer.tar") == {"home/user/pi"}
+
+
+def test_the_same_content_gives_the_same_bytes(system: Path, tmp_path: Path) -> None:
+    digests = set()
+    for number in range(2):
+        layer, layout = tmp_path / f"{number}.tar", tmp_path / f"layout-{number}"
+        layers.write_difference(system, {}, layer)
+        write_layout(layout, [layer], {"User": "1000"}, "amd64")
+        digests.add(manifest_digest(layout))
+    assert len(digests) == 1
+
+
+def test_every_blob_is_named_by_its_content(system: Path, tmp_path: Path) -> None:
+    layers.write_difference(system, {}, tmp_path / "layer.tar")
+    write_layout(tmp_path / "layout", [tmp_path / "layer.tar"], {"User": "1000"}, "amd64")
+    assert (
+        os.system(
+            f'cd {tmp_path}/layout/blobs/sha256 && for blob in *; do echo "$blob  $blob"; done | sha256sum --check --status'
+        )
+        == 0
+    )
+    manifest = json.loads(blob_path(tmp_path / "layout", manifest_digest(tmp_path / "layout")).read_text())
+    config = json.loads(blob_path(tmp_path / "layout", manifest["config"]["digest"]).read_text())
+    assert config["rootfs"]["diff_ids"] == [layer["digest"] for layer in manifest["layers"]], "layers are not compressed"
+    assert (config["config"]["User"], config["os"], config["architecture"]) == ("1000", "linux", "amd64")
+    (layer,) = layer_paths(tmp_path / "layout")
+    assert layer.samefile(tmp_path / "layer.tar"), "images share the files of their layers"

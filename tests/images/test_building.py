@@ -1,0 +1,80 @@
+"""Images are made once, whoever asks, and say what is missing where they cannot be made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import build, root
+from localcloud.images.catalogue import Image
+from localcloud.images.recipes import Packages, Root, Source
+from localcloud.images.root import ImageError
+
+SMALL = Image("docker.io/test/small:1", "two files", (Source("Makefile", "one"), Source("README.md", "two")))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "gpumpi" / "images"
+
+
+def test_two_builders_at_once_make_it_once(own_cache: Path) -> None:
+    program = (
+        "from tests.images.test_building import SMALL\n"
+        "from localcloud.images import build\n"
+        "print('at', build.ensure_image(SMALL, lambda line: print(line, flush=True)))\n"
+    )
+    builders = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [builder.communicate(timeout=60)[0].splitlines() for builder in builders]
+    made = [line for lines in said for line in lines if ": made " in line]
+    assert len(made) == 2, "each of two layers once"
+    assert {lines[-1] for lines in said} == {f"at {build.cached_path(SMALL)}"}
+    assert not list(own_cache.glob(".making-*"))
+
+
+def test_what_a_killed_builder_left_is_removed_by_the_next(own_cache: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, at_work = own_cache / f".making-{dead.pid}-x", own_cache / f".making-{os.getpid()}-x"
+    left.mkdir(parents=True)
+    at_work.mkdir()
+    build.ensure_image(SMALL, print)
+    assert not left.exists()
+    assert at_work.exists()
+
+
+def test_an_unknown_name_says_what_there_is() -> None:
+    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here; there are: .*docker.io/gpumpi/openmpi:5"):
+        build.ensure("docker.io/test/a:6", print)
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ImageError) as error:
+        build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
+    assert str(error.value) == "mmdebstrap makes the root of container images and is not on PATH: install the package mmdebstrap"
+
+
+def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ImageError) as error:
+        root.require()
+    assert str(error.value) == "container images are made by root: start the local cloud as root, or without Kubernetes"
+
+
+def test_python_packages_come_from_the_lock_with_their_checksums() -> None:
+    requirements = Packages(("boto3", "requests")).requirements()
+    assert requirements.count("==") == 2
+    assert requirements.count("--hash=sha256:") >= 4
+
+
+def test_images_of_old_recipes_can_be_removed(own_cache: Path) -> None:
+    now = build.ensure_image(SMALL, print)
+    old = build.ensure_image(Image(SMALL.name, "", SMALL.layers[:1]), print)
+    build.remove_unused([SMALL])
+    assert now.exists()
+    assert not old.exists()

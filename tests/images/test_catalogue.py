@@ -1,0 +1,109 @@
+"""The catalogue: names, recipes, and what a change of a recipe changes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import catalogue, recipes
+from localcloud.images.build import cached_path
+from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPENMPI_5, find, whole_name
+
+
+@contextmanager
+def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The versions file with another value."""
+    file = folder / "versions.pkrvars.hcl"
+    old = recipes.versions()[name]
+    file.write_text(recipes.VERSIONS.read_text().replace(f'{name}="{old}"', f'{name}="{value}"'))
+    with monkeypatch.context() as patch:
+        patch.setattr(recipes, "VERSIONS", file)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("docker.io/gpumpi/openmpi:4", "docker.io/gpumpi/openmpi:4"),
+        ("registry.k8s.io/pause:3.10.1", "registry.k8s.io/pause:3.*"),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "nvcr.io/nvidia/k8s-device-plugin:v0.*"),
+        (
+            "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20",
+            "*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*",
+        ),
+        ("mirror.example.com/all/nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "nvcr.io/nvidia/k8s-device-plugin:v0.*"),
+        ("localhost:5000/docker.io/gpumpi/openmpi:5", "docker.io/gpumpi/openmpi:5"),
+    ],
+)
+def test_an_image_is_found_by_the_name_that_a_client_asks_for(asked: str, found: str) -> None:
+    image = find(asked)
+    assert image and image.name == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "docker.io/gpumpi/openmpi:6",
+        "quay.io/gpumpi/openmpi:4",
+        "docker.io/other/docker.io/gpumpi/openmpi:4",
+        "docker.io/gpumpi/openmpi",
+    ],
+)
+def test_no_other_name_is_found(asked: str) -> None:
+    assert find(asked) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "registry", "whole"),
+    [
+        ("gpumpi/openmpi", "", "docker.io/gpumpi/openmpi"),
+        ("busybox", "", "docker.io/library/busybox"),
+        ("busybox", "docker.io", "docker.io/library/busybox"),
+        ("pause", "registry.k8s.io", "registry.k8s.io/pause"),
+        ("nvcr.io/nvidia/k8s-device-plugin", "", "nvcr.io/nvidia/k8s-device-plugin"),
+        ("nvcr.io/nvidia/k8s-device-plugin", "mirror.example.com", "mirror.example.com/nvcr.io/nvidia/k8s-device-plugin"),
+    ],
+)
+def test_names_are_completed_as_clients_do(name: str, registry: str, whole: str) -> None:
+    assert whole_name(name, registry) == whole
+
+
+def test_every_image_has_a_folder_of_its_own() -> None:
+    assert len({image.slug for image in IMAGES}) == len(IMAGES)
+
+
+def test_job_images_run_as_a_user_without_privileges() -> None:
+    assert {image.settings()["User"] for image in catalogue.JOB_IMAGES} == {"1000:1000"}
+
+
+def test_another_version_of_an_mpi_makes_its_images_anew_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {image.name: cached_path(image) for image in IMAGES}
+    with version("mpich_version", "6.0.0", tmp_path, monkeypatch):
+        changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
+    assert changed == {"docker.io/gpumpi/mpich:latest", "docker.io/mpioperator/mpi-pi:mpich"}
+
+
+def test_another_suite_makes_all_that_have_a_root_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {image.name: cached_path(image) for image in IMAGES}
+    with version("debian_suite", "trixie", tmp_path, monkeypatch):
+        changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
+    assert changed == {image.name for image in IMAGES if isinstance(image.layers[0], recipes.Root)}
+
+
+def test_a_script_that_others_call_belongs_to_the_recipe_of_each() -> None:
+    provisioned = recipes.Provisioned(("install-mpich.sh",))
+    assert "dpkg-query" in provisioned.recipe(), "install-packages.sh, called by unpack-wheel.sh"
+    assert "KnownHostsCommand" in recipes.Provisioned(("configure-pod-ssh.sh",)).recipe()
+    assert "KnownHostsCommand" not in provisioned.recipe()
+
+
+def test_job_images_share_all_layers_but_the_last() -> None:
+    digests = [recipes.digests(image.layers) for image in (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)]
+    assert len({tuple(chain[:-1]) for chain in digests}) == 1
+    assert len({chain[-1] for chain in digests}) == 4
+
+
+def test_the_versions_are_read_by_packer_and_by_shells() -> None:
+    lines = [line for line in recipes.VERSIONS.read_text().splitlines() if line and not line.startswith("#")]
+    assert len(lines) == len(recipes.versions()), 'every line is key="value" without spaces around the sign'

