@@ -7,6 +7,7 @@ from cli.settings import job_markdown, markdown
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import EC2_QUOTAS
 from localcloud.engine.resource import RESOURCES
+from localcloud.images.catalogue import IMAGES
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +22,12 @@ def resource_types() -> str:
     return ", ".join(f"`{token}`" for token in sorted(RESOURCES)) + "\n"
 
 
+def images() -> str:
+    lines = ["| image | content | stands in for upstream's |", "|---|---|---|"]
+    lines += [f"| `{image.name}` | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
+    return "\n".join(lines) + "\n"
+
+
 def quotas() -> str:
     lines = ["| code | quota | a new account | this account |", "|---|---|---|---|"]
     lines += [f"| {quota.code} | {quota.name} | {quota.default:g} | {quota.granted:g} |" for quota in EC2_QUOTAS]
@@ -32,6 +39,7 @@ TABLES = [
     ("docs/jobs.md", "the job table: scripts/cluster settings --of job --format markdown", "the job table", job_markdown),
     ("docs/local-cloud.md", "the durations", "the durations", durations),
     ("docs/local-cloud.md", "the quotas", "the quotas", quotas),
+    ("docs/local-cloud.md", "the images", "the images", images),
     ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
 """File, what the marker before says, what the marker behind says, and the text between."""
