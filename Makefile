@@ -17,8 +17,10 @@ setup: $(STAMP) ## install the pinned Python packages into .venv
 $(STAMP): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
-	@echo "installing the pinned Python packages into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@echo "installing the pinned Python packages into $(VENV) (a minute or two)"
+	@{ $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-deps --require-hashes -r requirements.lock || touch $(VENV)/.failed; } \
+	  | awk -v of=$$(grep -c '==' requirements.lock) '/^ERROR|^error/ {print} /^Collecting/ {if (++n % 20 == 0 || n == of) print "  " n " of " of " packages fetched"} /^Installing/ {print "  unpacking them"} {fflush()}'
+	@test ! -e $(VENV)/.failed || { rm $(VENV)/.failed; exit 1; }
 	@touch $@
 
 tools: setup ## build what no package registry has ready (Pulumi, Kubernetes and its operators), once
