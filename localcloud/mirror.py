@@ -45,12 +45,12 @@ def _fill(report: Report) -> None:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)
     report("fetching the manifests of the platform (once)")
     for module, files in by_module.items():
-        source = _downloaded(go, module)
+        source = downloaded(go, module)
         for file in files:
             _copy(source / file.file, folder() / file.path)
 
 
-def _downloaded(go: str, module: str) -> Path:
+def downloaded(go: str, module: str) -> Path:
     """Where Go keeps the module's files."""
     with tempfile.TemporaryDirectory() as empty:  # not in a module, whose go.mod would be asked
         command = [go, "mod", "download", "-json", module]

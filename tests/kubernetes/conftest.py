@@ -7,6 +7,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
+from tests.kubernetes.job_cluster import JobCluster, bring_up
 from tests.kubernetes.running import Account, Running, remains
 
 
@@ -47,3 +48,9 @@ def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
     finally:
         cloud.stop()
         assert remains(cloud) == []
+
+
+@pytest.fixture(scope="session")
+def job_cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
+    """A cluster with the whole platform, for all tests of jobs; each has jobs of its own name and removes them."""
+    yield from bring_up(tmp_path_factory.mktemp("jobs"))

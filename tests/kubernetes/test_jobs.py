@@ -1,0 +1,156 @@
+"""Jobs run: every launcher and MPI across two real nodes, started by `scripts/cluster` with a kubeconfig alone."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.jobs import smoke
+from infra.versions import MPI_OPERATOR
+from localcloud import mirror
+from tests.kubernetes.job_cluster import JobCluster, job_file, python
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+WHO = """
+from mpi4py import MPI
+import os, socket
+world = MPI.COMM_WORLD
+lines = world.gather(f"rank {world.rank} of {world.size} on {socket.gethostname()} greeting={os.environ.get('GREETING')}")
+if world.rank == 0:
+    print("\\n".join(lines), flush=True)
+"""
+
+SMOKES: list[tuple[str, list[str], str]] = [
+    ("mpijob, Open MPI 4", ["--image", "gpumpi/openmpi:4"], "Open MPI v4."),
+    ("mpijob, Open MPI 5", ["--image", "gpumpi/openmpi:5"], "Open MPI v5."),
+    ("mpijob, MPICH", ["--mpi", "MPICH"], "MPICH"),
+    ("mpijob, Intel MPI", ["--mpi", "Intel"], "Intel"),
+    ("openmpi, Open MPI 4", ["--launcher", "openmpi", "--image", "gpumpi/openmpi:4"], "Open MPI v4."),
+    ("openmpi, Open MPI 5", ["--launcher", "openmpi", "--image", "gpumpi/openmpi:5"], "Open MPI v5."),
+]
+
+
+@pytest.mark.parametrize(("options", "library"), [case[1:] for case in SMOKES], ids=[case[0] for case in SMOKES])
+def test_smoke_proves_two_nodes_all_gpus_a_right_sum_and_the_network(
+    job_cluster: JobCluster, options: list[str], library: str
+) -> None:
+    done = job_cluster.cluster("smoke", "--name", "smoke-all", "--json", *options)
+    assert done.code == 0, done.out + done.err
+    reports = done.json["reports"]
+    assert [report["host"] for report in reports] == ["smoke-all-worker-0", "smoke-all-worker-1"]
+    assert len({report["node"] for report in reports}) == 2
+    assert [report["gpus"] for report in reports] == [1, 1]
+    assert reports[0]["library"].startswith(library)
+    assert {transport for report in reports for transport in report["transports"]} == {"tcp"}
+
+
+def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) -> None:
+    done = job_cluster.cluster("smoke", "--name", "smoke-efa", "--transport", "efa", "--json")
+    assert done.code == 1
+    assert done.json["failures"] == ["messages between workers went by tcp, not efa"]
+
+
+def test_with_the_old_variables_alone_open_mpi_5_runs_on_the_launcher_and_smoke_says_so(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    """Our job without the variables of Open MPI 5: what mpi-operator sets by itself."""
+    with_program = python(smoke.program())
+    command = [*with_program, '[2, 1, 1, "tcp"]']
+    file = job_file(tmp_path, "smoke-old", command=command, backoffLimit=0)
+    manifests = job_cluster.cluster("submit", file, "--dry-run", "--json").json
+    (launcher,) = manifests[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+    launcher["env"] = [one for one in launcher["env"] if not one["name"].startswith("PRTE_")]
+    made = job_cluster.kubectl("create", "-f", "-", text=json.dumps(manifests[0]))
+    assert made.code == 0, made.err
+    done = job_cluster.cluster("logs", "smoke-old", "--follow")
+    assert done.code == 1, done.out
+    assert "smoke: FAILED: 2 ranks on the launcher, smoke-old-launcher, where none belongs" in done.out
+    assert job_cluster.cluster("cancel", "smoke-old").code == 0
+
+
+CHOICES: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("every slot", {"slots": 2}, ["worker-0", "worker-0", "worker-1", "worker-1"]),
+    ("-np", {"slots": 2, "ranks": 3}, ["worker-0", "worker-0", "worker-1"]),
+    ("-npernode", {"slots": 2, "perNode": 1}, ["worker-0", "worker-1"]),
+    ("hosts", {"slots": 2, "hosts": [1]}, ["worker-1", "worker-1"]),
+]
+EVERY_MPI: list[dict[str, Any]] = [
+    {"image": "gpumpi/openmpi:4"},
+    {"image": "gpumpi/openmpi:5"},
+    {"image": "gpumpi/mpich", "mpiImplementation": "MPICH"},
+    {"image": "gpumpi/intel-mpi", "mpiImplementation": "Intel"},
+]
+
+
+@pytest.mark.parametrize("mpi", EVERY_MPI, ids=lambda mpi: mpi["image"].rpartition("/")[2])
+@pytest.mark.parametrize(("more", "wanted"), [case[1:] for case in CHOICES], ids=[case[0] for case in CHOICES])
+def test_ranks_run_where_the_job_says(
+    job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], wanted: list[str]
+) -> None:
+    file = job_file(tmp_path, "where", command=python(WHO), env={"GREETING": "hello there"}, **mpi, **more)
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 0, done.out + done.err
+    lines = [line for line in done.out.splitlines() if line.startswith("rank ")]
+    size = len(wanted)
+    assert lines == [f"rank {rank} of {size} on where-{worker} greeting=hello there" for rank, worker in enumerate(wanted)]
+    assert "job where succeeded in" in done.err
+    assert job_cluster.cluster("cancel", "where").code == 0
+
+
+def test_ranks_on_each_socket_are_as_many_as_the_job_says(job_cluster: JobCluster, tmp_path: Path) -> None:
+    for image in ("gpumpi/openmpi:4", "gpumpi/openmpi:5"):
+        file = job_file(tmp_path, "sockets", command=python(WHO), image=image, slots=2, perSocket=1)
+        done = job_cluster.cluster("submit", file, "--follow")
+        assert done.code == 0, done.out + done.err
+        assert [line.split()[5] for line in done.out.splitlines() if line.startswith("rank ")] == [
+            "sockets-worker-0",
+            "sockets-worker-1",
+        ]
+        assert job_cluster.cluster("cancel", "sockets").code == 0
+
+
+PREPARE = (
+    "import pathlib; file = pathlib.Path('/shared/prepared'); file.write_text(file.read_text() + 'x' if file.exists() else 'x')"
+)
+READ = """
+import os, pathlib
+from mpi4py import MPI
+told = MPI.COMM_WORLD.gather((os.environ["PASSWORD"], pathlib.Path("/shared/prepared").read_text()))
+if told:
+    print("told", told, flush=True)
+    pathlib.Path("/shared/prepared").unlink()
+"""
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+def test_ranks_have_secrets_and_what_was_prepared_once_on_the_shared_volume(
+    job_cluster: JobCluster, tmp_path: Path, launcher: str
+) -> None:
+    name = f"prepared-{launcher}"
+    job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
+    secret = {"PASSWORD": {"name": name, "key": "key"}}
+    file = job_file(tmp_path, name, launcher=launcher, command=python(READ), prepare=["python3", "-c", PREPARE], secretEnv=secret)
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 0, done.out + done.err
+    one = ("with 'quotes' and \"more\"", "x")
+    assert f"told {[one, one]}" in done.out
+    job_cluster.cluster("cancel", name)
+    job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")
+
+
+def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_cluster: JobCluster) -> None:
+    module = mirror.downloaded(shutil.which("go") or "go", f"github.com/kubeflow/mpi-operator@{MPI_OPERATOR}")
+    example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
+    namespace = "pi-example"
+    job_cluster.kubectl("create", "namespace", namespace)
+    try:
+        job_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
+        assert job_cluster.kubectl("create", "-n", namespace, "-f", "-", text=example).code == 0
+        done = job_cluster.cluster("logs", "pi", "-n", namespace, "--follow")
+        assert done.code == 0, done.out + done.err
+        assert "pi is approximately 3.14" in done.out
+    finally:
+        job_cluster.kubectl("delete", "namespace", namespace, "--wait=false")
