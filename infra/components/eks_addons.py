@@ -103,7 +103,11 @@ class EksAddons(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=args.naming.tags(Name=f"{args.naming.cluster}-{addon.name}"),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *([role.permission] if role else [])]),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*args.after, *([role.permission] if role else [])],
+                delete_before_replace=True,  # a cluster has one of each name
+            ),
         )
 
     def _create_role(self, addon: Addon) -> PodRole | None:

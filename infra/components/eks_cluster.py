@@ -99,7 +99,7 @@ class EksCluster(pulumi.ComponentResource):
             },
             tags=naming.tags(Name=naming.cluster),
             # Without the policy EKS cannot clean up its interfaces; a log group that EKS makes itself would never expire
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs], delete_before_replace=True),
         )
 
     def _create_admin(self, arn: str) -> pulumi.Resource:

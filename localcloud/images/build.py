@@ -145,7 +145,7 @@ class _Bench:
                 layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, made)
             case Root():
                 root.require()
-                root.make(self._root, versions()["debian_suite"])
+                root.make(self._root, versions()["debian_suite"], report)
                 layers.write_difference(self._root, {}, made)
             case Provisioned(scripts=scripts):
                 root.require()

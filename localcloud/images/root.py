@@ -9,10 +9,17 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from localcloud.tools import debian
+from localcloud.tools.build import BuildError, Report
+from localcloud.tools.debian import Package
+
 PROJECT = Path(__file__).parents[2]
 AMIS = PROJECT / "amis"
 MOMENT = 1767225600
 """2026-01-01, the date of what has none of its own: the same content gives the same bytes."""
+
+MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap",))
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
 _HOOKS = (
@@ -60,18 +67,23 @@ def require() -> None:
     """Raises ImageError where this machine can make no root."""
     if os.geteuid() != 0:
         raise ImageError("container images are made by root: start the local cloud as root, or without Kubernetes")
-    for program, package in (("mmdebstrap", "mmdebstrap"), ("unshare", "util-linux")):
+    for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
-            raise ImageError(f"{program} makes the root of container images and is not on PATH: install the package {package}")
+            raise ImageError(f"{program} is not on PATH, and provisioners of images run in it: install the package util-linux")
 
 
-def make(folder: Path, suite: str) -> None:
+def make(folder: Path, suite: str, report: Report) -> None:
     """A minimal Debian in a folder that does not exist yet."""
-    command = [*_WITH_US, "mmdebstrap", "--quiet", "--mode=root", *OPTIONS, suite, str(folder)]
+    try:
+        program = debian.ensure(MMDEBSTRAP, report) / "mmdebstrap"
+    except BuildError as error:
+        raise ImageError(str(error)) from error
+    command = [*_WITH_US, str(program), "--quiet", "--mode=root", *OPTIONS, suite, str(folder)]
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise ImageError(f"mmdebstrap could not make Debian {suite}:\n{tail(result.stderr)}")
+        keys = "" if KEYRING.exists() else f"; Debian's keys are in {KEYRING} of the package debian-archive-keyring"
+        raise ImageError(f"mmdebstrap could not make Debian {suite}{keys}:\n{tail(result.stderr)}")
     (folder / "etc/resolv.conf").write_text("")  # mmdebstrap copies this machine's
     (folder / "etc/hostname").unlink(missing_ok=True)
 

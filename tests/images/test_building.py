@@ -11,6 +11,7 @@ from localcloud.images import build, root
 from localcloud.images.catalogue import Image
 from localcloud.images.recipes import Packages, Root, Source
 from localcloud.images.root import ImageError
+from localcloud.tools import debian
 
 SMALL = Image("docker.io/test/small:1", "two files", (Source("Makefile", "one"), Source("README.md", "two")))
 
@@ -55,8 +56,16 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ImageError) as error:
+        root.require()
+    assert str(error.value) == "setpriv is not on PATH, and provisioners of images run in it: install the package util-linux"
+
+
+def test_where_debian_is_not_known_it_says_what_makes_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(root, "require", lambda: None)
+    monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ImageError, match="mmdebstrap: not found on PATH, and only Debian and its kin can fetch them"):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
-    assert str(error.value) == "mmdebstrap makes the root of container images and is not on PATH: install the package mmdebstrap"
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
