@@ -1,4 +1,4 @@
-"""The AWS CLI, which every kubeconfig of EKS runs (`aws eks get-token`): where PATH has none, PyPI's in an environment of its own.
+"""The AWS CLI, which every kubeconfig of EKS runs (`aws eks get-token`): PATH's, or PyPI's in an environment of its own.
 
 https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html
 """
@@ -33,6 +33,6 @@ def _install(folder: Path) -> None:
     result = subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK)], capture_output=True, text=True, check=False)
     if result.returncode:
         raise BuildError(
-            "the AWS CLI, which kubeconfigs need, cannot be installed; put an `aws` on PATH, or give this machine a way to PyPI:\n"
+            "the AWS CLI, which kubeconfigs need, cannot be installed; put an `aws` on PATH, or find a way to PyPI:\n"
             f"{result.stderr.strip()[-1500:]}"
         )

@@ -24,7 +24,8 @@ def verbs() -> dict[str, set[str]]:
     for prefix, one in (("", app), ("local ", local_app)):
         group: Any = typer.main.get_command(one)
         for name, command in group.commands.items():
-            found[prefix + name] = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+            options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
+            found[prefix + name] = {option for each in options for option in each}
     return found
 
 
