@@ -134,6 +134,6 @@ def whole_image_name(name: str) -> str:
     ('docker.io/library/python:3', 'docker.io/gpumpi/openmpi:5', 'nvcr.io/a/b:1')
     """
     first, slash, _ = name.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
+    if slash and ("." in first or ":" in first):
         return name
     return f"docker.io/{name}" if slash else f"docker.io/library/{name}"

@@ -11,14 +11,16 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
     if job.starts_ranks_itself:
         return list(job.command)
     names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
-    head = ["mpirun", "-np", str(ranks(job, slots))]
+    # Open MPI refuses a number beside `-npersocket` that the sockets, which only the node knows, don't give
+    number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
+    head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":
         return [*head, *_open_mpi(job, slots, names, forwarded), *job.command]
     return [*head, *_hydra(job, slots, names, forwarded), *job.command]
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Ranks in all: what is said, else every slot that the job may use."""
+    """Ranks in all: what is said, else every slot that the job may use; `perSocket` may give fewer."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 
