@@ -23,8 +23,8 @@ from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.instance import LocalCloud, NotOurFolder, NotRunning
-from localcloud.kubernetes.ledger import StillThere
 from localcloud.kubernetes.state import ClusterState
+from localcloud.machine.ledger import StillThere
 from localcloud.processes import ROOT, StartError
 from localcloud.stack import LocalStack, NoStack, PulumiError, Run, Verb
 from localcloud.tools.build import BuildError

@@ -28,7 +28,8 @@ from infra.platform.manifests import MIRROR_VARIABLE
 from localcloud import mirror
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
-from localcloud.kubernetes import capability, ledger, programs, state
+from localcloud.kubernetes import capability, programs, state
+from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
 from localcloud.tools import aws_cli
 from localcloud.tools.build import Report, ensure

@@ -11,8 +11,8 @@ import psutil
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
-from localcloud.kubernetes import network
-from localcloud.kubernetes.ledger import process_name
+from localcloud.machine import network
+from localcloud.machine.ledger import process_name
 
 POWER_OFF = signal.SIGRTMIN + 4
 """systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""

@@ -16,10 +16,10 @@ from localcloud.hosts.hardware import PROXY_PORT
 from localcloud.hosts.metadata import Credentials, Machine
 from localcloud.hosts.metadata_server import MetadataServer
 from localcloud.hosts.proxy import Proxy
-from localcloud.kubernetes import network
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT, METADATA_ADDRESS
-from localcloud.kubernetes.ledger import Ledger
-from localcloud.kubernetes.supervisor import Supervisor
+from localcloud.machine import network
+from localcloud.machine.ledger import Ledger
+from localcloud.machine.supervisor import Supervisor
 
 START_SECONDS = 10.0
 

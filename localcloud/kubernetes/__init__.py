@@ -7,8 +7,7 @@ cluster: a network namespace that stands for its VPC, and in it etcd, the API se
     cluster.py        one cluster: what it has, its bring-up and its end
     part.py           what else comes alive in a cluster (nodes, access, ...): see below
     control_plane.py  etcd, API server, controller manager, scheduler;  dns.py: CoreDNS;  loopback.py: the way in from 127.0.0.1
-    addresses.py      the address plan (pure);  network.py: namespaces and links;  pki.py: certificates
-    supervisor.py     starts processes, watches them, tells of crashes;  ledger.py: what must be gone in the end
+    addresses.py      the address plan (pure);  pki.py: certificates
     client.py         the API server as an administrator sees it, from inside the namespace
     capability.py     what this machine can do, in sentences
 

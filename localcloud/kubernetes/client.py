@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from localcloud.kubernetes import network
 from localcloud.kubernetes.pki import Certificate
+from localcloud.machine import network
 
 TIMEOUT_SECONDS = 30.0
 FIELD_MANAGER = "local-cloud"

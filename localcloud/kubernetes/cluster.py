@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
-from localcloud.kubernetes import addresses, dns, network
+from localcloud.kubernetes import addresses, dns
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
 from localcloud.kubernetes.control_plane import ControlPlane
-from localcloud.kubernetes.ledger import Ledger
 from localcloud.kubernetes.part import Part, parts
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate
 from localcloud.kubernetes.state import ClusterState, Phase
-from localcloud.kubernetes.supervisor import Supervisor
+from localcloud.machine import network
+from localcloud.machine.ledger import Ledger
+from localcloud.machine.supervisor import Supervisor
 from localcloud.processes import ROOT
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localcloud.kubernetes import network
 from localcloud.kubernetes.addresses import API_PORT
 from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate, make_key_pair
+from localcloud.machine import network
 from localcloud.tools import debian
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes import network
+from localcloud.machine import network
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import COREDNS
 

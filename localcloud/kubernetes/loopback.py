@@ -12,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from localcloud.kubernetes import network
+from localcloud.machine import network
 
 CHUNK = 1 << 16
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from localcloud.kubernetes.supervisor import Crash
+from localcloud.machine.supervisor import Crash
 from localcloud.processes import Server
 
 Phase = Literal["starting", "ready", "failed", "stopping"]

@@ -13,11 +13,11 @@ import boto3.session
 from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
 from localcloud.instance import LocalCloud
-from localcloud.kubernetes import network
 from localcloud.kubernetes.client import Api
 from localcloud.kubernetes.cluster import namespace_of
 from localcloud.kubernetes.pki import Certificate
 from localcloud.kubernetes.state import ClusterState
+from localcloud.machine import network
 from localcloud.processes import Server
 from tests.local_aws.eks_world import World
 

@@ -18,8 +18,8 @@ import pytest
 
 from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
-from localcloud.kubernetes import network
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
+from localcloud.machine import network
 from localcloud.processes import ROOT
 from tests.kubernetes.node_groups import NodeGroup, pod_in
 from tests.kubernetes.running import PRIVATE, REGION, Account, Running, eventually, remains, wait_while

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.boot import eks_node
-from localcloud.kubernetes import network
+from localcloud.machine import network
 from tests.kubernetes.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
 from tests.kubernetes.running import Account, Running, wait_while
 

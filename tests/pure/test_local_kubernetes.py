@@ -12,10 +12,10 @@ from cryptography import x509
 
 from localcloud.kubernetes import capability, dns
 from localcloud.kubernetes.addresses import LINK_LOCAL, Addresses
-from localcloud.kubernetes.ledger import Entry, Ledger, process_name
 from localcloud.kubernetes.pki import Authority
 from localcloud.kubernetes.state import ClusterState, load_all
-from localcloud.kubernetes.supervisor import Crash
+from localcloud.machine.ledger import Entry, Ledger, process_name
+from localcloud.machine.supervisor import Crash
 
 SERVICES = IPv4Network("172.20.0.0/16")
 

@@ -26,7 +26,7 @@ from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.nodes.roster import Member, Roster
 from localcloud.kubernetes.nodes.simulated import Simulator
 from localcloud.kubernetes.part import Part
-from localcloud.kubernetes.supervisor import Ended
+from localcloud.machine.supervisor import Ended
 from localcloud.processes import StartError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from localcloud.kubernetes import network
 from localcloud.kubernetes.addresses import Addresses
+from localcloud.machine import network
 
 INTERFACE = "eth0"
 

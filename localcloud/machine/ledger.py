@@ -1,4 +1,4 @@
-"""What a cluster holds outside its folder, written down before it is made: whoever comes after a crash finds what to remove."""
+"""What a cluster or a host holds outside its folder, written down before it is made: whoever comes after a crash finds what to remove."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Literal
 import psutil
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from localcloud.kubernetes import network
+from localcloud.machine import network
 
 Kind = Literal["process", "namespace", "cgroup", "mount"]
 END_SECONDS = 20.0
@@ -70,7 +70,7 @@ class Ledger:
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
         )
         if left := waiting(_kill_all, entries):
-            raise StillThere(f"processes of a local cluster do not end: {', '.join(str(pid) for pid in left)}")
+            raise StillThere(f"processes of the local cloud do not end: {', '.join(str(pid) for pid in left)}")
         for entry in reversed(entries):
             if entry.kind == "mount":
                 network.unmount(Path(entry.name))
@@ -100,7 +100,7 @@ def _kill_all(entries: list[Entry]) -> list[int]:
         except ProcessLookupError:
             continue
         except PermissionError as error:
-            raise StillThere(f"process {pid} of a local cluster belongs to somebody else") from error
+            raise StillThere(f"process {pid} of the local cloud belongs to somebody else") from error
     return sorted(found)
 
 
@@ -147,7 +147,7 @@ def _remove_group(folder: Path) -> None:
             retry_error_callback=lambda _: None,
         )(_remove_folder, path)
     if folder.is_dir():
-        raise StillThere(f"the control group {folder} of a local cluster cannot be removed")
+        raise StillThere(f"the control group {folder} of the local cloud cannot be removed")
 
 
 def _remove_folder(path: str) -> bool:

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from localcloud.kubernetes import network
-from localcloud.kubernetes.ledger import Ledger, process_name
+from localcloud.machine import network
+from localcloud.machine.ledger import Ledger, process_name
 from localcloud.processes import Server, StartError, tail
 
 log = logging.getLogger(__name__)
