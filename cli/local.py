@@ -22,6 +22,9 @@ from infra.stack_file import NoSuchStack
 from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
+from localcloud.hosts.capability import BadLimit
+from localcloud.hosts.state import HostState
+from localcloud.images.root import ImageError
 from localcloud.instance import LocalCloud, NotOurFolder, NotRunning
 from localcloud.kubernetes.state import ClusterState
 from localcloud.machine.ledger import StillThere
@@ -34,9 +37,11 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 FAILED = 1
 EXPECTED = (
+    BadLimit,
     BuildError,
     ControlError,
     FactsError,
+    ImageError,
     NoStack,
     NoSuchStack,
     NotOurFolder,
@@ -71,11 +76,12 @@ def start(
         float | None, typer.Option(help="Let AWS take its time: 1 as long as AWS takes, 0.01 a hundredth, 0 none.", min=0.0)
     ] = None,
     kubernetes: Annotated[bool, typer.Option(help="Let EKS clusters come alive, as Kubernetes on this machine.")] = True,
+    hosts: Annotated[bool, typer.Option(help="Let EC2 instances come alive, as hosts on this machine.")] = True,
 ) -> None:
     """Start the local cloud; it keeps running between commands. The first start builds Pulumi and Kubernetes (minutes)."""
     cloud = LocalCloud(home)
     try:
-        started = cloud.start(report, delay_factor=delay_factor or 0.0, kubernetes=kubernetes)
+        started = cloud.start(report, delay_factor=delay_factor or 0.0, kubernetes=kubernetes, hosts=hosts)
         if not started and delay_factor is not None:
             cloud.control().set_delays(delay_factor)
     except EXPECTED as error:
@@ -104,8 +110,11 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     servers = cloud.servers()
     if as_json:
         rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
-        clusters = [asdict(cluster) for cluster in cloud.clusters()]
-        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, "clusters": clusters}))
+        alive = {
+            "clusters": [asdict(cluster) for cluster in cloud.clusters()],
+            "hosts": [asdict(host) for host in cloud.hosts()],
+        }
+        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive}))
     elif not servers:
         errors.print(f"no local cloud runs in {cloud.folder}; start it with: scripts/cluster local start", markup=False)
     else:
@@ -118,7 +127,9 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
             report("scripts/cluster local start begins anew, with an empty account")
         for cluster in cloud.clusters():
             _print_cluster(cluster)
-    if not cloud.is_running() or not all(cluster.is_well for cluster in cloud.clusters()):
+        for host in cloud.hosts():
+            _print_host(host)
+    if not cloud.is_running() or not all(one.is_well for one in (*cloud.clusters(), *cloud.hosts())):
         raise typer.Exit(FAILED)
 
 
@@ -131,6 +142,12 @@ def _print_cluster(cluster: ClusterState) -> None:
     for problem in [cluster.problem, *map(str, cluster.crashes)]:
         if problem:
             errors.print(problem, markup=False)
+
+
+def _print_host(host: HostState) -> None:
+    print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
+    if host.problem:
+        errors.print(f"  {host.problem}", markup=False)
 
 
 @app.command()

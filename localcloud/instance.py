@@ -9,6 +9,7 @@
          file-systems/  the files of EFS file systems
          project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
          kubernetes/    what EKS clusters need that are alive; there is none where they are only records
+         hosts/         what EC2 instances need that are hosts; there is none where they are only records
 """
 
 import fcntl
@@ -28,6 +29,9 @@ from infra.platform.manifests import MIRROR_VARIABLE
 from localcloud import mirror
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
+from localcloud.hosts import capability as host_capability
+from localcloud.hosts import programs as host_programs
+from localcloud.hosts import state as host_state
 from localcloud.kubernetes import capability, programs, state
 from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
@@ -43,7 +47,7 @@ KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
 LOCK = "lock"
-CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes")
+CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes", "hosts")
 RESET_SECONDS = 60.0
 
 
@@ -87,6 +91,14 @@ class LocalCloud:
         """The Kubernetes clusters, as they tell of themselves."""
         return state.load_all(self._kubernetes)
 
+    def hosts(self) -> list[host_state.HostState]:
+        """The EC2 instances that are hosts, or would be if the machine were larger, as they tell of themselves."""
+        return host_state.load(self._hosts)
+
+    @property
+    def _hosts(self) -> Path:
+        return self.folder / "hosts"
+
     @property
     def _kubernetes(self) -> Path:
         return self.folder / "kubernetes"
@@ -107,10 +119,10 @@ class LocalCloud:
                     return server
         raise NotRunning(f"no local cloud runs in {self.folder}; start it with: scripts/cluster local start")
 
-    def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False) -> bool:
+    def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
         """Bring everything up; False when it is up already. What a crash left is cleaned first.
 
-        With Kubernetes, EKS clusters come alive; without, they are records.
+        With Kubernetes, EKS clusters come alive; without, they are records. So it is with hosts and EC2 instances.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} has files of something else; a local cloud needs an empty or a new folder")
@@ -123,6 +135,8 @@ class LocalCloud:
             self._install_programs(report)
             if kubernetes:
                 self._prepare_kubernetes(report)
+            if hosts:
+                self._prepare_hosts(report)
             if shutil.which("go"):  # without it there is an official pulumi, and upstream is asked
                 mirror.ensure(report)
             self._make_backend()
@@ -148,7 +162,7 @@ class LocalCloud:
     def reset(self) -> None:
         """An empty account and no stacks, with the servers left running."""
         self.control().reset()
-        self._await_no_clusters()
+        self._await_nothing_alive()
         for name in ("backend", "project"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         self._make_backend()
@@ -192,6 +206,8 @@ class LocalCloud:
         logs = self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self._kubernetes)) if self._kubernetes.exists() else ()
+        if self._hosts.exists():
+            alive = (*alive, "--hosts", str(self._hosts))
         aws = spawn("aws", AWS_MODULE, logs, clean, "--delay-factor", str(delay_factor), *files, *alive)
         save([aws], self._record)
         aws = await_ready(aws)
@@ -214,9 +230,7 @@ class LocalCloud:
             own.hardlink_to(pulumi)
         except OSError:  # another file system
             shutil.copy2(pulumi, own)
-        host = self.bin / "pulumi-language-python"
-        host.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m localcloud.engine.language_host "$@"\n')
-        host.chmod(0o755)
+        self._write_program("pulumi-language-python", "localcloud.engine.language_host")
 
     def _prepare_kubernetes(self, report: Report) -> None:
         """What clusters run, and `kubectl` and `aws` for whoever has a kubeconfig."""
@@ -225,18 +239,39 @@ class LocalCloud:
             report(str(able))
         programs.prepare(able, report)
         (self.bin / "kubectl").symlink_to(ensure(KUBECTL, report))
-        if not official("aws"):
-            (self.bin / "aws").symlink_to(aws_cli.ensure(report))
+        self._install_aws_cli(report)
         self._kubernetes.mkdir(mode=0o700)
 
-    def _await_no_clusters(self) -> None:
+    def _prepare_hosts(self, report: Report) -> None:
+        """What hosts run and start from, and `aws` with its plugin, by which one logs in to them."""
+        able = host_capability.examine()
+        if not able.hosts:
+            report(str(able))
+            return
+        host_capability.limit()  # understood, before anything is made
+        host_programs.prepare(report)
+        self._install_aws_cli(report)
+        self._write_program("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
+        self._hosts.mkdir(mode=0o700)
+
+    def _install_aws_cli(self, report: Report) -> None:
+        if not official("aws") and not (self.bin / "aws").exists():
+            (self.bin / "aws").symlink_to(aws_cli.ensure(report))
+
+    def _write_program(self, name: str, module: str) -> None:
+        """One of our modules as a program of a shell."""
+        program = self.bin / name
+        program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
+        program.chmod(0o755)
+
+    def _await_nothing_alive(self) -> None:
         """They end in their own time after a reset."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
-            some_left(self.clusters)
+            some_left(lambda: [*self.clusters(), *self.hosts()])
         except RetryError:
-            names = ", ".join(cluster.name for cluster in self.clusters())
-            raise ledger.StillThere(f"the clusters {names} do not end; scripts/cluster local stop ends them") from None
+            names = ", ".join([*(cluster.name for cluster in self.clusters()), *(host.instance_id for host in self.hosts())])
+            raise ledger.StillThere(f"{names} do not end; scripts/cluster local stop ends them") from None
 
     def _make_backend(self) -> None:
         """A backend that knows each file of stacks/, as after `pulumi stack init`: plain `pulumi up -s NAME` just works."""
@@ -255,6 +290,7 @@ class LocalCloud:
     def _clear(self) -> None:
         self._end_servers()
         ledger.clean_all(self._kubernetes)
+        ledger.clean_all(self._hosts)
         for entry in CONTENT:
             path = self.folder / entry
             if path.is_dir():

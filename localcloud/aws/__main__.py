@@ -14,6 +14,7 @@ from localcloud.aws import extend
 
 if TYPE_CHECKING:
     from localcloud.aws.server import Server
+    from localcloud.hosts.realizer import Realizer as HostRealizer
     from localcloud.kubernetes.realizer import Realizer
 
 
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
     parser.add_argument("--file-systems", type=Path, help="let EFS file systems have files, in this folder")
     parser.add_argument("--kubernetes", type=Path, help="let EKS clusters come alive, with what they need in this folder")
+    parser.add_argument("--hosts", type=Path, help="let EC2 instances come alive as hosts, with what they need in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -42,6 +44,7 @@ def main() -> int:
         contents.keep_in(arguments.file_systems)
     durations.set_factor(arguments.delay_factor)
     server = Server(arguments.port)
+    hosts = _realize_hosts(arguments.hosts, arguments.file_systems, server) if arguments.hosts else None
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.stop).start())
     realizer = _realize(arguments.kubernetes, server) if arguments.kubernetes else None
@@ -50,8 +53,9 @@ def main() -> int:
         _write_whole(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
     logging.getLogger("localcloud.aws").info("serving on %s", endpoint)
     server.serve()
-    if realizer is not None:
-        realizer.close()
+    for alive in (realizer, hosts):
+        if alive is not None:
+            alive.close()
     if arguments.ready_file:
         arguments.ready_file.unlink(missing_ok=True)
     return 0
@@ -61,6 +65,14 @@ def _realize(folder: Path, server: "Server") -> "Realizer":
     from localcloud.kubernetes.realizer import Realizer
 
     return Realizer(folder, ("127.0.0.1", server.port), server.serve_also)
+
+
+def _realize_hosts(folder: Path, file_systems: Path, server: "Server") -> "HostRealizer":
+    from localcloud.hosts import capability, programs
+    from localcloud.hosts.realizer import Realizer
+
+    ready = programs.prepare(logging.getLogger("localcloud.hosts").info)
+    return Realizer(folder, file_systems, server.serve_also, ready, capability.limit())
 
 
 def _write_whole(path: Path, text: str) -> None:

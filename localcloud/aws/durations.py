@@ -29,6 +29,8 @@ DURATIONS: dict[str, Duration] = {
     "eks-addon": Duration(25, f"{_TERRAFORM}: 14 to 66 seconds, 24 the most frequent"),
     "eks-addon-delete": Duration(10, f"{_TERRAFORM}: 9 seconds"),
     "ec2-instance": Duration(12, f"{_TERRAFORM}: 12 seconds until running; a node's boot is the node group's time"),
+    "ec2-instance-stop": Duration(30, "estimate: 20 to 60 seconds"),
+    "ec2-image": Duration(180, "estimate: three minutes for a root volume of 8 GiB"),
     "ec2-instance-terminate": Duration(60, "estimate: 30 to 120 seconds"),
     "ec2-nat-gateway": Duration(105, f"{_TERRAFORM}: 1m24s to 2m4s, ten"),
     "ec2-nat-gateway-delete": Duration(75, f"{_TERRAFORM}: 1m5s, 1m19s, 1m34s"),

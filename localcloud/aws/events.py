@@ -11,7 +11,8 @@ from typing import Any, Literal
 log = logging.getLogger(__name__)
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
-Action = Literal["created", "changed", "updating", "gone"]
+Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"]
+"""`stopping`, `starting` and `rebooting` are an instance's."""
 
 
 @dataclass(frozen=True)

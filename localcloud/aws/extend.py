@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-_EXTENSIONS = ("account", "sts", "iam", "kms", "logs", "ssm", "quotas", "efs", "s3", "ec2", "autoscaling", "eks")
+_EXTENSIONS = ("account", "sts", "iam", "kms", "logs", "ssm", "ssm_sessions", "quotas", "efs", "s3", "ec2", "autoscaling", "eks")
 """Modules of this package with an `install()`, which registers the operations of a service."""
 
 _lock = threading.Lock()

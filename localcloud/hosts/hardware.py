@@ -14,8 +14,10 @@ _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "system
 """They manage a kernel and disks; a host has those of this machine."""
 
 
-def write(layer: Path, region: str) -> None:
-    """The layer's files. Replaces nothing that an image may bring."""
+def write(layer: Path, region: str, file_systems: Path) -> None:
+    """The layer's files. `file_systems`: where the local AWS has the files of EFS file systems, which hosts see elsewhere."""
+    if layer.exists():
+        return  # a host has it mounted already
     units = layer / "etc/systemd/system"
     _put(units / UNIT, _unit())
     (units / "sysinit.target.wants").mkdir(parents=True, exist_ok=True)
@@ -27,6 +29,9 @@ def write(layer: Path, region: str) -> None:
     quoted = " ".join(f'"{name}={value}"' for name, value in variables.items())
     _put(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
     _put(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
+    _put(layer / "usr/sbin/mount.efs", _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region))
+    (layer / "usr/sbin/mount.efs").chmod(0o755)
+    _link(layer / "etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
     proxy = variables["https_proxy"]
     _put(layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n')
 
@@ -67,6 +72,36 @@ _OVERLAY = (
     "mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys; "
     "mount --rbind $d/cgroup /sys/fs/cgroup"
 )
+
+
+FILE_SYSTEMS = "/run/file-systems"
+"""Where a host sees the files of EFS file systems. Only its root does: what users see is what the mount helper mounts."""
+
+_MOUNT_HELPER = f"""#!/usr/bin/python3
+# Stands in for amazon-efs-utils' helper, by the same command line: mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared
+# The local AWS says whether this instance may, and where the files are.
+import json, os, subprocess, sys, urllib.error, urllib.request
+ask = urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open
+metadata = "http://169.254.169.254/latest"
+lifetime = {{"X-aws-ec2-metadata-token-ttl-seconds": "60"}}
+token = ask(urllib.request.Request(metadata + "/api/token", method="PUT", headers=lifetime), timeout=10).read().decode()
+own = {{"X-aws-ec2-metadata-token": token}}
+instance = ask(urllib.request.Request(metadata + "/meta-data/instance-id", headers=own), timeout=10).read().decode()
+source, target, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
+given = ",".join(rest[i + 1] for i, one in enumerate(rest) if one == "-o").split(",")
+options = dict(one.partition("=")[::2] for one in given)
+name, _, path = source.partition(":")
+asked = {{"region": "@region@", "instance": instance, "fileSystem": name.split(".")[0], "path": path or "/",
+         "accessPoint": options.get("accesspoint"), "encrypted": "tls" in options}}
+request = urllib.request.Request("http://{AWS_ADDRESS}:{AWS_PORT}/local-cloud/efs/mounts", json.dumps(asked).encode())
+answer = json.load(ask(request, timeout=30))
+if "error" in answer:
+    sys.exit(answer["error"])
+folder = "{FILE_SYSTEMS}/" + os.path.relpath(answer["folder"], "@files@")
+subprocess.run(["mount", "--bind", folder, target], check=True)
+if answer["readOnly"] or "ro" in options:
+    subprocess.run(["mount", "-o", "remount,bind,ro", target], check=True)
+"""
 
 
 def _put(file: Path, text: str) -> None:

@@ -1,13 +1,17 @@
 """One host: a namespace on its VPC's bridge, a root of layers, and systemd in it."""
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
+from localcloud.hosts.hardware import FILE_SYSTEMS
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
@@ -17,6 +21,8 @@ from localcloud.machine.ledger import process_name
 POWER_OFF = signal.SIGRTMIN + 4
 """systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
 POWER_OFF_SECONDS = 15.0
+RUN = Path("/run/systemd/nspawn")
+CONNECT_SECONDS = 10.0
 INTERFACE_MTU = 9001
 """Within a VPC, jumbo frames: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
 
@@ -24,15 +30,25 @@ INTERFACE_MTU = 9001
 class Host:
     """A machine for one instance."""
 
-    def __init__(self, vpc: Vpc, machine: Machine, disk: Disk, lower: Sequence[Path], nspawn: Path) -> None:
-        """`lower`: the layers below its own changes, from the top down."""
+    def __init__(
+        self,
+        vpc: Vpc,
+        machine: Machine,
+        disk: Disk,
+        lower: Sequence[Path],
+        nspawn: Path,
+        file_systems: Path,
+        on_end: Callable[[int], None] = lambda code: None,
+    ) -> None:
+        """`lower`: the layers below its own changes, from the top down. `on_end` hears when it ends by itself, and how."""
         self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
-        self._nspawn = nspawn
+        self._nspawn, self._file_systems, self._on_end = nspawn, file_systems, on_end
         self.name = machine.instance_id
         self.namespace = f"{vpc.namespace}-{machine.instance_id[2:]}"
         self._link = f"h{machine.instance_id[-12:]}"
         self._process: subprocess.Popen[bytes] | None = None
         self._recorded = ""
+        self._is_ending = False
 
     def start(self) -> None:
         """From pressing the button to the first process; the rest is the host's own."""
@@ -42,19 +58,22 @@ class Host:
         self.vpc.ledger.add("mount", self.disk.root)
         options = self.disk.mount_options(self.lower)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
+        self._is_ending = False
         self._process = self._boot()
+        threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
 
-    def power_off(self) -> None:
+    def power_off(self, *, shuts_down: bool = True) -> None:
         """As `StopInstances`: the system shuts down, and if it doesn't, its power goes. Its disk stays."""
+        self._is_ending = True
         init = self.init()
-        if init is not None:
+        if init is not None and shuts_down:
             init.send_signal(POWER_OFF)
-        self._end()
+        self._end(POWER_OFF_SECONDS if init is not None and shuts_down else 0.0)
         self._release()
 
-    def terminate(self) -> None:
+    def terminate(self, *, shuts_down: bool = True) -> None:
         """Gone with its disk."""
-        self.power_off()
+        self.power_off(shuts_down=shuts_down)
         self.disk.remove()
         self.vpc.remove(self.machine)
 
@@ -80,6 +99,18 @@ class Host:
             return None
         return inits[0] if inits else None
 
+    @property
+    def console_log(self) -> Path:
+        return self.vpc.folder / "logs" / f"{self.name}.log"
+
+    def console(self) -> bytes:
+        """What it has shown since its first start."""
+        return self.console_log.read_bytes() if self.console_log.exists() else b""
+
+    def connect(self, port: int) -> socket.socket:
+        """To one of its own ports, from its own side: no security group has a say, as with an agent on it."""
+        return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
+
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
         """A command on the host, as its root: for tests and for whoever looks from behind. Users take SSH."""
         init = self.init()
@@ -92,8 +123,7 @@ class Host:
     def _boot(self) -> "subprocess.Popen[bytes]":
         """The container's manager in a loop: it ends with 133 when the system wants to be started again."""
         loop = 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
-        log = self.vpc.folder / "logs" / f"{self.name}.log"
-        with log.open("ab") as output:
+        with self.console_log.open("ab") as output:
             process = subprocess.Popen(
                 ["sh", "-c", loop, "sh", *map(str, self._command())],
                 stdin=subprocess.DEVNULL,
@@ -105,12 +135,17 @@ class Host:
         self.vpc.ledger.add("process", self._recorded)
         return process
 
-    def _end(self) -> None:
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        code = process.wait()
+        if not self._is_ending:
+            self._on_end(code)
+
+    def _end(self, seconds: float) -> None:
         if self._process is None:
             return
-        family = psutil.Process(self._process.pid).children(recursive=True) if self.is_on else []
+        family = self._family()
         try:
-            self._process.wait(POWER_OFF_SECONDS)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             for member in family:
@@ -120,6 +155,13 @@ class Host:
             psutil.wait_procs(family, timeout=POWER_OFF_SECONDS)
         self.vpc.ledger.remove("process", self._recorded)
         self._process = None
+
+    def _family(self) -> list[psutil.Process]:
+        assert self._process is not None
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
 
     def _command(self) -> list[str | Path]:
         return [
@@ -135,6 +177,7 @@ class Host:
             "--link-journal=no",
             f"--machine={self.name}",
             f"--network-namespace-path={network.path_of(self.namespace)}",
+            f"--bind={self._file_systems}:{FILE_SYSTEMS}",
             "--console=pipe",
         ]
 
@@ -160,6 +203,9 @@ class Host:
             os.close(descriptor)
 
     def _release(self) -> None:
+        """Its cable, mounts and names; also what its manager leaves behind for every machine that it started."""
+        for left in ("propagate", "unix-export"):
+            shutil.rmtree(RUN / left / self.name, ignore_errors=True)
         network.inside(self.vpc.namespace, self._unplug)
         network.unmount(self.disk.root)
         self.vpc.ledger.remove("mount", self.disk.root)

@@ -1,17 +1,19 @@
 """Images and disks as layers of an overlay: an image is what hosts changed, on top of what they started from.
 
-<folder>/images/<image id>/       the layers of an image made here, 0 the lowest; a file `base` where it began with another one
+<folder>/images/<image id>/       the layers of an image made here, 0 the lowest; `base` names the roots of the cache below them
          disks/<instance id>/     an instance's own changes (upper), the overlay's workspace (work), the mounted root (root)
 """
 
+import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-
-class NoSuchImage(Exception):
-    """No root is known for the image; the text says which there are."""
+BASE = "base"
+RootsOf = Callable[[str], list[Path]]
+"""The roots of an image that was not made here, by its id, from the top down."""
 
 
 @dataclass(frozen=True)
@@ -47,38 +49,58 @@ class Disk:
 class Layers:
     """All images and disks of one local cloud."""
 
-    def __init__(self, folder: Path, base: Path) -> None:
-        """`base`: the root below everything."""
+    def __init__(self, folder: Path, roots_of: RootsOf) -> None:
         self.folder = folder
-        self.base = base
+        self._roots_of = roots_of
 
     def disk(self, instance_id: str) -> Disk:
         return Disk(self.folder / "disks" / instance_id)
 
     def of_image(self, image_id: str) -> list[Path]:
-        """An image's layers from the top down, without the base's own; empty for an image that AWS or Canonical made."""
+        """What a host of the image has below its own changes, from the top down."""
         image = self._image(image_id)
-        return sorted((one for one in image.iterdir() if one.is_dir()), key=lambda one: -int(one.name)) if image.exists() else []
+        if not image.exists():
+            return self._roots_of(image_id)
+        own = sorted((one for one in image.iterdir() if one.is_dir()), key=lambda one: -int(one.name))
+        return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
-    def save(self, disk: Disk, lower: list[Path], image_id: str) -> None:
+    def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
         """An image of a disk: the layers that it was on, and a copy of its own changes on top."""
-        image = self._image(image_id)
-        part = image.with_name(f".{image_id}")
+        image, part = self._image(image_id), self._image(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        for number, layer in enumerate(reversed(lower)):
-            _copy(layer, part / str(number))
-        _copy(disk.upper, part / str(len(lower)))
+        made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
+        for number, layer in enumerate(reversed(made_here)):
+            _copy(layer, part / str(number), "--link")  # nobody writes into a layer
+        _copy(disk.upper, part / str(len(made_here)))
+        (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
         part.rename(image)
 
+    def copy(self, source_id: str, image_id: str) -> None:
+        """An image of another region, or under another name."""
+        below = self.of_image(source_id)
+        made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
+        part = self._image(f".{image_id}")
+        part.mkdir(parents=True)
+        for number, layer in enumerate(reversed(made_here)):
+            _copy(layer, part / str(number), "--link")
+        (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
+        part.rename(self._image(image_id))
+
     def forget(self, image_id: str) -> None:
-        """The image was deregistered. Disks that began with it keep their own layers mounted until they are gone."""
+        """The image was deregistered. Hosts that began with it go on: what they have mounted stays until they are gone."""
         shutil.rmtree(self._image(image_id), ignore_errors=True)
+
+    def clear(self) -> None:
+        for name in ("images", "disks"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def _image(self, image_id: str) -> Path:
         return self.folder / "images" / image_id
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, *options: str) -> None:
     """With owners, holes, extended attributes and the overlay's white-outs; shared blocks where the file system can."""
-    subprocess.run(["cp", "--archive", "--reflink=auto", "--sparse=auto", source, target], check=True, capture_output=True)
+    subprocess.run(
+        ["cp", "--archive", *(options or ("--reflink=auto", "--sparse=auto")), source, target], check=True, capture_output=True
+    )

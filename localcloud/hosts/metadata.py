@@ -16,6 +16,10 @@ TOKEN_LIFETIME = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_SECONDS = 21600
 
 
+class Unauthorized(Exception):
+    """The role does not let EC2 have a session."""
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Of a role, for one instance."""
@@ -48,9 +52,11 @@ class Machine:
     """Name and text of the key pair."""
     profile_arn: str | None
     role: str | None
+    """Its name."""
     user_data: bytes | None
     tokens_required: bool
     hop_limit: int
+    role_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     """Empty unless the launch asked for tags in metadata."""
 
@@ -106,7 +112,7 @@ def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, 
         texts["meta-data/iam/info"] = json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
     entries = {path: _constant(text.encode()) for path, text in texts.items()}
     if machine.role is not None:
-        entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _shown(credentials())
+        entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _shown(credentials)
     if machine.user_data is not None:
         entries["user-data"] = _constant(machine.user_data)
     return entries
@@ -116,16 +122,21 @@ def _constant(body: bytes) -> Callable[[], bytes]:
     return lambda: body
 
 
-def _shown(credentials: Credentials) -> bytes:
+def _shown(credentials: Callable[[], Credentials]) -> bytes:
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html"""
-    content = {
-        "Code": "Success",
-        "Type": "AWS-HMAC",
-        "AccessKeyId": credentials.access_key_id,
-        "SecretAccessKey": credentials.secret_access_key,
-        "Token": credentials.token,
-        "Expiration": credentials.expires,
-    }
+    try:
+        lent = credentials()
+    except Unauthorized as error:
+        content = {"Code": "AssumeRoleUnauthorizedAccess", "Message": str(error)}
+    else:
+        content = {
+            "Code": "Success",
+            "Type": "AWS-HMAC",
+            "AccessKeyId": lent.access_key_id,
+            "SecretAccessKey": lent.secret_access_key,
+            "Token": lent.token,
+            "Expiration": lent.expires,
+        }
     return json.dumps(content, indent=2).encode()
 
 

@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         with far:
             self.send_response(200, "Connection established")
             self.end_headers()
-            _pump(self.connection, far)
+            pump(self.connection, far, IDLE_SECONDS)
 
     def do_GET(self) -> None:
         """One request, one connection."""
@@ -92,18 +92,21 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
 
-def _pump(near: socket.socket, far: socket.socket) -> None:
-    """Both ways until one side has said all."""
+def pump(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
+    """Both ways until both sides have said all, or neither says anything for too long."""
     ends = {near: far, far: near}
-    while True:
-        readable, _, _ = select.select(list(ends), [], [], IDLE_SECONDS)
+    open_ends = [near, far]
+    while open_ends:
+        readable, _, _ = select.select(open_ends, [], [], idle_seconds)
         if not readable:
             return
         for end in readable:
             try:
                 data = end.recv(CHUNK)
-                if not data:
-                    return
-                ends[end].sendall(data)
+                if data:
+                    ends[end].sendall(data)
+                else:
+                    open_ends.remove(end)
+                    ends[end].shutdown(socket.SHUT_WR)
             except OSError:
                 return

@@ -1,22 +1,23 @@
-"""The root that hosts start from: a small Debian with systemd, SSH and cloud-init, made once and kept in the user's cache.
+"""The roots that hosts start from, made once and kept in the user's cache. Nothing of this machine's own root is in them.
 
-It stands for Ubuntu's images, which no package registry has; docs/local-cloud.md says so. Nothing of this machine's own root
-is in it.
+bare    a small Debian with systemd, SSH and cloud-init: what stands for the images of Canonical and Amazon, which no package
+        registry has (docs/local-cloud.md says so)
+node    a layer on top, made by the provisioners of `amis/`: what the AMI of a plain EC2 cluster has
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-Report = Callable[[str], None]
+from localcloud.images import build, root
+from localcloud.images.recipes import Provisioned, versions
+from localcloud.images.root import AMIS, ImageError
+from localcloud.tools.build import Report, only_one
 
-SUITE = "bookworm"
 PACKAGES = (
     "ca-certificates",
     "cloud-init",
@@ -35,60 +36,112 @@ PACKAGES = (
 )
 """What a cloud image of Ubuntu has and our boot needs. What the AMI adds, its provisioners install."""
 
-HOOKS = (
-    # systemd-networkd carries out what cloud-init says of the network, as on Ubuntu.
-    'chroot "$1" systemctl enable systemd-networkd',
-    'printf "system_info: {network: {renderers: [networkd]}}\nlocale: false\n" > "$1"/etc/cloud/cloud.cfg.d/10-networkd.cfg',
-    'ln -sf ../run/systemd/resolve/stub-resolv.conf "$1"/etc/resolv.conf',
-    # No keys of one host for all, and no name of this machine: cloud-init makes both at first boot.
-    'rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname; : > "$1"/etc/machine-id',
+NODE_SCRIPTS = (
+    "install-python.sh",
+    "install-mpi4py.sh",
+    "install-openssh.sh",
+    "create-user.sh",
+    "install-openmpi.sh",
+    "configure-node-ssh.sh",
+    "configure-limits.sh",
+    "install-join-service.sh",
+    "configure-mpi-hosts.sh",
+    "validate-mpi.sh",
 )
+NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
 
+_SETTLE = r"""
+systemctl enable systemd-networkd
+printf 'system_info: {network: {renderers: [networkd]}}\nlocale: false\n' >/etc/cloud/cloud.cfg.d/10-networkd.cfg
+rm -f /etc/ssh/ssh_host_*
+: >/etc/machine-id
+"""
+"""systemd-networkd carries out what cloud-init says of the network, as on Ubuntu; no keys and no id of one host for all."""
 
-class NoRoot(Exception):
-    """It cannot be made here; the text says why."""
+_OVERLAY = 'lower=$1 layer=$2; shift 2; mkdir -p "$layer.work" "$layer.root"; ' + (
+    'mount -t overlay overlay -o "lowerdir=$lower,upperdir=$layer,workdir=$layer.work" "$layer.root"; exec "$@"'
+)
+"""In a mount namespace that ends with the command."""
+FORM = 1
+"""Another one where roots would be made in another way from the same recipe."""
 
 
 def folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    digest = hashlib.sha256("\n".join((SUITE, *PACKAGES, *HOOKS)).encode()).hexdigest()[:12]
-    return Path(base) / "gpumpi" / "roots" / f"debian-{SUITE}-{digest}"
+    return build.cache_folder().parent / "roots"
 
 
-def ensure(report: Report) -> Path:
-    """The root's folder; makes it when the cache lacks it. To be mounted read-only, below something else."""
-    target = folder()
-    if target.exists():
-        return target
-    with _only_one(target):
+def bare(report: Report) -> Path:
+    """To be mounted read-only, below something else. Raises ImageError where it cannot be made."""
+    recipe = repr((FORM, versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
+    target = folder() / f"bare-{_digest(recipe)}"
+    with only_one(folder() / "locks" / target.name):
         if not target.exists():
-            _make(target, report)
+            _report_time(report, "a Debian root for local hosts", lambda: _make_bare(target, report))
     return target
 
 
-def _make(target: Path, report: Report) -> None:
-    program = shutil.which("mmdebstrap")
-    if program is None:
-        raise NoRoot("a local host's root is made with mmdebstrap; on Debian and Ubuntu: apt-get install mmdebstrap")
-    if os.geteuid() != 0:
-        raise NoRoot("a local host's root has files of many owners; only root can make it")
-    report(f"making a Debian root for local hosts (once; kept in {target.parent})")
+def node(report: Report) -> Path:
+    """The layer on top of `bare`. Raises ImageError where it cannot be made."""
+    below = bare(report)
+    join = [file.read_text() for file in sorted((AMIS / "join").rglob("*.py"))]
+    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(NODE_SETTINGS.items())).recipe(), join))
+    target = folder() / f"node-{_digest(recipe)}"
+    with only_one(folder() / "locks" / target.name):
+        if not target.exists():
+            _report_time(report, "the AMI of plain EC2 clusters for local hosts", lambda: _make_node(target, below))
+    return target
+
+
+def _report_time(report: Report, what: str, make: Callable[[], None]) -> None:
+    report(f"making {what} (once; kept in {folder()})")
     started = time.monotonic()
-    part = target.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    hooks = (f"--customize-hook={hook}" for hook in HOOKS)
-    command = [program, "--variant=minbase", f"--include={','.join(PACKAGES)}", *hooks, SUITE, str(part)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    make()
+    report(f"made {what} in {time.monotonic() - started:.0f} s")
+
+
+def _make_bare(target: Path, report: Report) -> None:
+    root.require()
+    part = _emptied(target.with_name(f"{target.name}.part"))
+    part.rmdir()
+    root.make(part, versions()["debian_suite"], report, PACKAGES)
+    done = root.run(part, ["/bin/sh", "-ec", _SETTLE], {}, AMIS)
     if done.returncode:
-        shutil.rmtree(part, ignore_errors=True)
-        raise NoRoot(f"mmdebstrap failed:\n{chr(10).join(done.stderr.strip().splitlines()[-8:])}")
+        raise ImageError(f"a Debian root for local hosts cannot be finished:\n{root.tail(done.stderr)}")
     part.rename(target)
-    report(f"made a Debian root for local hosts in {time.monotonic() - started:.0f} s")
 
 
-@contextmanager
-def _only_one(target: Path) -> Iterator[None]:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _make_node(target: Path, below: Path) -> None:
+    root.require()
+    layer = _emptied(target.with_name(f"{target.name}.part"))
+    wheels = build.downloads()
+    proxies = {name: os.environ[name] for name in root.PROXIES if name in os.environ}
+    settings = {**proxies, **root.WHEELS_ONLY, **NODE_SETTINGS}
+    for script in NODE_SCRIPTS:
+        done = _run_on(layer, below, [f"/tmp/amis/provisioners/{script}"], settings, wheels)
+        if done.returncode:
+            raise ImageError(f"amis/provisioners/{script} failed with {done.returncode}:\n{root.tail(done.stdout + done.stderr)}")
+    _run_on(layer, below, ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
+    for scratch in (".work", ".root"):
+        shutil.rmtree(layer.with_name(layer.name + scratch))
+    layer.rename(target)
+
+
+def _run_on(
+    layer: Path, below: Path, command: Sequence[str], environment: Mapping[str, str], wheels: Path
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in the root `below`; what it changes goes into the layer."""
+    merged = layer.with_name(f"{layer.name}.root")
+    overlay = ["unshare", "--mount", "--propagation=private", "sh", "-ec", _OVERLAY, "overlay", str(below), str(layer)]
+    whole = [*overlay, *root.entered(merged, command, environment, wheels)]
+    return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def _emptied(path: Path) -> Path:
+    for one in (path, *path.parent.glob(f"{path.name}.*")):
+        shutil.rmtree(one, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+def _digest(recipe: str) -> str:
+    return hashlib.sha256(recipe.encode()).hexdigest()[:12]

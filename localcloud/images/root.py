@@ -31,6 +31,8 @@ _HOOKS = (
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+WHEELS_ONLY = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/tmp/downloads", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+"""pip takes what was fetched before and nothing else."""
 _NOT_READ = tuple(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man"))
 """Files of packages that nobody reads in a container; licences (`copyright`) stay."""
 OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
@@ -72,19 +74,22 @@ def require() -> None:
             raise ImageError(f"{program} is not on PATH, and provisioners of images run in it: install the package util-linux")
 
 
-def make(folder: Path, suite: str, report: Report) -> None:
-    """A minimal Debian in a folder that does not exist yet."""
+def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
+    """A minimal Debian, with these packages more, in a folder that does not exist yet."""
     try:
         program = debian.ensure(MMDEBSTRAP, report) / "mmdebstrap"
     except BuildError as error:
         raise ImageError(str(error)) from error
-    command = [*_WITH_US, str(program), "--quiet", "--mode=root", *OPTIONS, suite, str(folder)]
+    include = [f"--include={','.join(packages)}"] if packages else []
+    command = [*_WITH_US, str(program), "--quiet", "--mode=root", *OPTIONS, *include, suite, str(folder)]
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         keys = "" if KEYRING.exists() else f"; Debian's keys are in {KEYRING} of the package debian-archive-keyring"
         raise ImageError(f"mmdebstrap could not make Debian {suite}{keys}:\n{tail(result.stderr)}")
-    (folder / "etc/resolv.conf").write_text("")  # mmdebstrap copies this machine's
+    resolver = folder / "etc/resolv.conf"
+    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's, and systemd-resolved makes a link of it
+    resolver.write_text("")
     (folder / "etc/hostname").unlink(missing_ok=True)
 
 
@@ -106,8 +111,7 @@ def run(root: Path, command: Sequence[str], environment: Mapping[str, str], down
 def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path) -> None:
     """Run one provisioner of `amis/` in a root."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
-    packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/tmp/downloads", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    result = run(root, [f"/tmp/amis/provisioners/{script}"], {**proxies, **packages, **environment}, downloads)
+    result = run(root, [f"/tmp/amis/provisioners/{script}"], {**proxies, **WHEELS_ONLY, **environment}, downloads)
     if result.returncode:
         raise ImageError(f"amis/provisioners/{script} failed with {result.returncode}:\n{tail(result.stdout + result.stderr)}")
 

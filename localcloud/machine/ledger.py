@@ -1,4 +1,7 @@
-"""What a cluster or a host holds outside its folder, written down before it is made: whoever comes after a crash finds what to remove."""
+"""What a cluster or a VPC of hosts holds outside its folder, written down before it is made.
+
+Whoever comes after a crash finds what to remove.
+"""
 
 import json
 import os

@@ -43,7 +43,9 @@ CNI_PLUGINS = Package(
 _XTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 IPTABLES = Package("iptables", _XTABLES, links=tuple((name, "usr/sbin/xtables-nft-multi") for name in _XTABLES))
 CONNTRACK = Package("conntrack", ("conntrack",))
-PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK)
+NSPAWN = Package("systemd-container", ("systemd-nspawn",))
+DNSMASQ = Package("dnsmasq-base", ("dnsmasq",))
+PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NSPAWN, DNSMASQ)
 
 
 def ensure(package: Package, report: Report) -> Path:
@@ -144,6 +146,7 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
     found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     found |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
+    libraries += [own for folder in libraries if (own := folder / "systemd").is_dir()]
     part = target.with_name("bin.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()

@@ -196,6 +196,23 @@ def _gone(group: Any, state: Any) -> None:
     state.activity.end()
 
 
+def instances_stopped(backend: Any, ids: Sequence[str]) -> None:
+    """Instances do not run any more, or somebody says that they are unhealthy: their groups replace them.
+
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-health-checks.html
+    """
+    for group in list(backend.autoscaling_groups.values()):
+        if "ReplaceUnhealthy" in {process["ProcessName"] for process in group.suspended_processes}:
+            continue
+        lost = [state for state in group.instance_states if state.instance_id in ids and state.lifecycle_state not in LEAVING]
+        for state in lost:
+            state.health_status = "Unhealthy"
+            text = f"At {activities.moment()} an instance was taken out of service in response to an EC2 instance health check"
+            let_go(group, state, f"{text} failure.")
+        if lost:
+            reconcile(group, "in response to an EC2 instance health check failure")
+
+
 def instances_gone(backend: Any, ids: Sequence[str]) -> None:
     """Somebody terminated instances in EC2: their groups notice, and replace them."""
     for group in list(backend.autoscaling_groups.values()):

@@ -225,6 +225,21 @@ def terminate_instance_in_auto_scaling_group(call: Call) -> dict[str, Any]:
     raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
 
 
+@operation("autoscaling", "SetInstanceHealth")
+def set_instance_health(call: Call) -> None:
+    """https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceHealth.html"""
+    instance_id, health = call.params["InstanceId"], call.params["HealthStatus"]
+    if health not in ("Healthy", "Unhealthy"):
+        raise invalid(f"Health status must be one of [Healthy, Unhealthy], not {health}")
+    states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
+    found = next((state for state in states if state.instance_id == instance_id), None)
+    if found is None:
+        raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
+    found.health_status = health
+    if health == "Unhealthy":
+        capacity.instances_stopped(call.backend, [instance_id])
+
+
 def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
     before = group.desired_capacity
     text = f"At {activities.moment()} instance {state.instance_id} was taken out of service in response to a user request"

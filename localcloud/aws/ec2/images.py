@@ -1,6 +1,8 @@
 """The public images of `localcloud.aws.images` as EC2 knows them."""
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from moto.core.parse import default_timestamp_parser
@@ -38,12 +40,49 @@ class PublicImage(Ami):
         return [{"DeviceName": self.root_device_name, "Ebs": volume}]
 
 
+@dataclass(frozen=True)
+class OwnImage:
+    """An image that the account has from the start, as if somebody had made it there before."""
+
+    name: str
+    description: str
+    created: str
+    tags: Mapping[str, str]
+
+    def id(self, region: str) -> str:
+        return "ami-" + hashlib.sha256(f"{region}/own/{self.name}".encode()).hexdigest()[:17]
+
+
+_own: list[OwnImage] = []
+
+
+def give(image: OwnImage) -> None:
+    """To every region of every account that is looked at from here on."""
+    _own.append(image)
+
+
 def install() -> None:
     backend: Any = AmiBackend
     backend._load_amis = _load
 
 
 def _load(backend: Any) -> None:
+    for own in _own:
+        made = PublicImage(
+            backend,
+            own.id(backend.region_name),
+            8,
+            name=own.name,
+            description=own.description,
+            owner_id=backend.account_id,
+            owner_alias=None,
+            architecture="x86_64",
+            root_device_name="/dev/sda1",
+            creation_date=default_timestamp_parser(own.created),
+        )
+        made.launch_permissions = []
+        made.add_tags(dict(own.tags))
+        backend.amis[made.id] = made
     for image in IMAGES:
         image_id = image.id(backend.region_name)
         backend.amis[image_id] = PublicImage(

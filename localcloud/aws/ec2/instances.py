@@ -8,7 +8,7 @@ from moto.core.types import Base64EncodedString
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from moto.ec2.utils import random_eni_attach_id, random_id
 
-from localcloud.aws import durations
+from localcloud.aws import durations, events
 from localcloud.aws.ec2 import capacity_reservations, interfaces, launch_interfaces
 
 if TYPE_CHECKING:
@@ -131,8 +131,15 @@ class LaunchedInstance(Instance):
             return previous
         self._reason = "User initiated"
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
-        durations.schedule(self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._let_go)
+        durations.schedule(
+            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._let_go, self.is_settled
+        )
         return previous
+
+    def is_settled(self) -> bool:
+        """Whether what was asked of it has been done to whatever it is here; a terminated one's address is free only then."""
+        backend = self.ec2_backend
+        return events.progress("instance", self.id, backend.region_name, backend.account_id).done
 
     def _let_go(self) -> None:
         backend = self.ec2_backend

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SSH between the nodes of a plain EC2 cluster. Their keys, which the join service keeps, open the accounts of group gpumpi only:
+# neither root's nor that of an administrator.
+#   LOGIN_USER   a member of the group, mpiuser by default
+set -o errexit -o nounset -o pipefail
+user=${LOGIN_USER:-mpiuser}
+
+getent group gpumpi >/dev/null || groupadd --system gpumpi
+usermod --append --groups gpumpi "$user"
+install -d -m 0755 /etc/gpumpi /etc/ssh/sshd_config.d
+cat >/etc/ssh/sshd_config.d/50-gpumpi.conf <<'END'
+PasswordAuthentication no
+PermitRootLogin no
+# mpirun opens one connection per node, all at once.
+MaxStartups 100:30:300
+MaxSessions 100
+Match Group gpumpi
+    AuthorizedKeysFile .ssh/authorized_keys /etc/gpumpi/authorized_keys
+Match all
+END
+# Hosts that the join service does not know are refused, without a question that nobody would answer.
+cat >/etc/ssh/ssh_config.d/50-gpumpi.conf <<'END'
+Match localuser !root exec "id --name --groups | grep --quiet --word-regexp gpumpi"
+    StrictHostKeyChecking yes
+    BatchMode yes
+    ServerAliveInterval 30
+END

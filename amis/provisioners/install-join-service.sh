@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The service by which the nodes of a plain EC2 cluster find and believe each other. It starts at every boot of a node that user
+# data made a member: one with /etc/gpumpi/cluster.json.
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+
+"$here/install-packages.sh" openssh-client python3 python3-boto3
+install -d -m 0755 /etc/gpumpi /opt/gpumpi/join/gpumpi_join
+install -m 0644 "$here"/../join/gpumpi_join/*.py /opt/gpumpi/join/gpumpi_join/
+cat >/usr/local/bin/gpumpi-join <<'END'
+#!/bin/sh
+PYTHONPATH=/opt/gpumpi/join exec /usr/bin/python3 -m gpumpi_join "$@"
+END
+chmod 0755 /usr/local/bin/gpumpi-join
+install -m 0644 "$here/../files/gpumpi-join.service" /etc/systemd/system/gpumpi-join.service
+systemctl enable gpumpi-join.service

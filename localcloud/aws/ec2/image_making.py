@@ -1,0 +1,108 @@
+"""Images that an account makes of its instances: CreateImage, CopyImage, DeregisterImage.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
+"""
+
+import re
+from functools import partial
+from typing import Any
+
+from localcloud.aws import durations, events
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import image_calls, instance_calls, tagging
+from localcloud.aws.ec2.refusals import end_dry_run, missing
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+_NAME = re.compile(r"[\w().\-/'@ \[\]]{3,128}", re.ASCII)
+
+
+@operation("ec2", "CreateImage")
+def create_image(call: Call) -> dict[str, Any]:
+    backend, params = call.backend, call.params
+    if not params.get("Name"):
+        raise missing("name")
+    instance = instance_calls.find(backend, [params["InstanceId"]])[0]
+    if instance.state not in ("running", "stopped", "stopping"):
+        raise AwsError(
+            "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; an image of it cannot be made."
+        )
+    _check_name(backend, params["Name"])
+    tags = tagging.asked_for(params.get("TagSpecifications"), "image", "snapshot")
+    end_dry_run(call)
+    image = backend.create_image(instance.id, params["Name"], params.get("Description", ""), [])
+    image.root_device_name, image.root_device_type = instance.root_device_name, "ebs"
+    image.hypervisor, image.imds_support = "xen", params.get("ImdsSupport")
+    image.image_location = f"{call.account}/{image.name}"
+    image.source_instance_id = instance.id
+    return _begin(backend, image, tags, {"SourceInstanceId": instance.id, "NoReboot": bool(params.get("NoReboot"))})
+
+
+@operation("ec2", "CopyImage")
+def copy_image(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopyImage.html"""
+    backend, params = call.backend, call.params
+    source = image_calls.launchable(call.backend_of("ec2", params["SourceRegion"]), params["SourceImageId"])
+    _check_name(backend, params["Name"])
+    tags = tagging.asked_for(params.get("TagSpecifications"), "image", "snapshot")
+    end_dry_run(call)
+    image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
+    for kept in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
+        setattr(image, kept, getattr(source, kept))
+    image.image_location = f"{call.account}/{image.name}"
+    if params.get("CopyImageTags"):
+        tags["image"] = {**tagging.tags_of(source.ec2_backend, source.id), **tags.get("image", {})}
+    return _begin(backend, image, tags, {"SourceImageId": source.id})
+
+
+@operation("ec2", "DeregisterImage")
+def deregister_image(call: Call) -> dict[str, Any]:
+    backend = call.backend
+    image = image_calls.find_image(backend, call.params["ImageId"])
+    if image.owner_id != call.account:
+        raise AwsError("AuthFailure", f"Not authorized for image: '{image.id}'", 403)
+    end_dry_run(call)
+    durations.cancel(image)
+    answer = call.moto()
+    tagging.forget(backend, image.id)
+    events.publish(events.Event("image", "gone", image.id, call.region, call.account))
+    return answer
+
+
+def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], told: dict[str, Any]) -> dict[str, Any]:
+    """Pending now, available when it is made."""
+    image.add_tags(tags.get("image", {}))
+    image.ebs_snapshot.add_tags(tags.get("snapshot", {}))
+    event = events.Event(
+        "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **told}
+    )
+    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_made, image))
+    events.publish(event)
+    return {"ImageId": image.id}
+
+
+def _is_made(image: Any) -> bool:
+    return _progress(image).done
+
+
+def _settle(image: Any) -> None:
+    if problem := _progress(image).problem:
+        image.state = "failed"
+        image.state_reason = problem
+
+
+def _progress(image: Any) -> events.Progress:
+    backend = image.ec2_backend
+    return events.progress("image", image.id, backend.region_name, backend.account_id)
+
+
+def _check_name(backend: Any, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise AwsError(
+            "InvalidAMIName.Malformed",
+            "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '.', '-', '/' "
+            "and '_'",
+        )
+    known = next((one for one in backend.amis.values() if one.name == name and one.owner_id == backend.account_id), None)
+    if known is not None:
+        raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {known.id}")

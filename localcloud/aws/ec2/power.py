@@ -1,0 +1,123 @@
+"""Instances that are stopped, started and rebooted, and what their consoles showed.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from moto.core.utils import utcnow
+from moto.ec2.models.instances import StateReason
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call, backend_of
+from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.ec2.instances import STATES
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+CONSOLE_BYTES = 64 * 1024
+"""https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html"""
+
+Console = Callable[[str], bytes | None]
+_consoles: list[Console] = []
+
+
+def show_console(console: Console) -> Callable[[], None]:
+    """Let GetConsoleOutput show what this returns for an instance id; the returned function ends it."""
+    _consoles.append(console)
+    return lambda: _consoles.remove(console)
+
+
+@operation("ec2", "StopInstances")
+def stop_instances(call: Call) -> dict[str, Any]:
+    instances = _found(call)
+    for instance in instances:
+        if instance.disable_api_stop:
+            raise AwsError(
+                "OperationNotPermitted",
+                f"The instance '{instance.id}' may not be stopped. Modify its 'disableApiStop' instance attribute and try again.",
+            )
+        _must_be(instance, "running", "stopping", "stopped")
+    end_dry_run(call)
+    return {"StoppingInstances": [stop(instance) for instance in instances]}
+
+
+def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initiated shutdown") -> dict[str, Any]:
+    """Let an instance shut down; its auto scaling group notices."""
+    from localcloud.aws.autoscaling import capacity
+
+    before = instance.state
+    if before == "running":
+        instance._reason = f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
+        instance.state_reason = StateReason(reason, reason.split(":")[0])
+        durations.schedule(instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled)
+        instance_calls.publish("stopping", instance)
+        backend = instance.ec2_backend
+        capacity.instances_stopped(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
+    return _change(instance, before)
+
+
+@operation("ec2", "StartInstances")
+def start_instances(call: Call) -> dict[str, Any]:
+    instances = _found(call)
+    for instance in instances:
+        _must_be(instance, "stopped", "pending", "running")
+    end_dry_run(call)
+    return {"StartingInstances": [_start(instance) for instance in instances]}
+
+
+def _start(instance: Any) -> dict[str, Any]:
+    before = instance.state
+    if before == "stopped":
+        instance._reason, instance.state_reason = "", StateReason()
+        instance.start_running()
+        instance_calls.publish("starting", instance)
+    return _change(instance, before)
+
+
+@operation("ec2", "RebootInstances")
+def reboot_instances(call: Call) -> None:
+    instances = _found(call)
+    for instance in instances:
+        _must_be(instance, "running")
+    end_dry_run(call)
+    for instance in instances:
+        instance_calls.publish("rebooting", instance)
+
+
+@operation("ec2", "GetConsoleOutput")
+def get_console_output(call: Call) -> dict[str, Any]:
+    """What was shown; nothing of an instance that is only a record."""
+    instance = instance_calls.find(call.backend, [call.params["InstanceId"]])[0]
+    end_dry_run(call)
+    shown = next((text for console in _consoles if (text := console(instance.id)) is not None), b"")
+    return {
+        "InstanceId": instance.id,
+        "Timestamp": utcnow(),
+        "Output": base64.b64encode(shown[-CONSOLE_BYTES:]).decode(),
+    }
+
+
+def _found(call: Call) -> list[Any]:
+    return instance_calls.find(call.backend, call.params.get("InstanceIds", []))
+
+
+def _must_be(instance: Any, *states: str) -> None:
+    if instance.state not in states:
+        raise AwsError(
+            "IncorrectInstanceState", f"The instance '{instance.id}' is not in a state from which it can be {_DONE[states[0]]}."
+        )
+
+
+_DONE = {"running": "stopped or rebooted", "stopped": "started"}
+
+
+def _change(instance: Any, before: str) -> dict[str, Any]:
+    return {
+        "InstanceId": instance.id,
+        "PreviousState": {"Name": before, "Code": STATES[before]},
+        "CurrentState": {"Name": instance.state, "Code": STATES[instance.state]},
+    }

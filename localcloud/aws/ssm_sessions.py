@@ -1,0 +1,116 @@
+"""Session Manager: sessions to instances that are alive, whose role lets the agent on them connect.
+
+https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-instance-profile.html
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from moto.core.utils import utcnow
+
+from localcloud.aws import policy_documents
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+Open = Callable[[str, int], tuple[str, str] | None]
+"""Instance id and port -> URL and token of a way there; None: nobody is there."""
+SSH = "AWS-StartSSHSession"
+_NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")
+_openers: list[Open] = []
+
+
+def install() -> None:
+    """All is registered by the decorators below."""
+
+
+def connect_by(opener: Open) -> Callable[[], None]:
+    """Let sessions go by this; the returned function ends it."""
+    _openers.append(opener)
+    return lambda: _openers.remove(opener)
+
+
+@operation("ssm", "StartSession")
+def start_session(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html"""
+    target, document = call.params["Target"], call.params.get("DocumentName") or "SSM-SessionManagerRunShell"
+    if not re.fullmatch(r"i-[0-9a-f]{8,17}", target):
+        raise AwsError("InvalidTarget", f"{target} is not the id of an instance.")
+    if document != SSH:
+        raise AwsError("InvalidDocument", f"The local cloud has sessions of the document {SSH} only, not of {document}.")
+    port = (call.params.get("Parameters") or {}).get("portNumber", ["22"])[0]
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise AwsError("InvalidParameters", f"Invalid value for parameter portNumber: {port}")
+    opened = None
+    if problem := _problem(call, target):
+        raise AwsError("TargetNotConnected", f"{target} is not connected. {problem}")
+    for opener in _openers:
+        opened = opened or opener(target, int(port))
+    if opened is None:
+        raise AwsError("TargetNotConnected", f"{target} is not connected.")
+    url, token = opened
+    return {"SessionId": f"local-{uuid.uuid4().hex[:17]}", "StreamUrl": url, "TokenValue": token}
+
+
+@operation("ssm", "TerminateSession")
+def terminate_session(call: Call) -> dict[str, Any]:
+    return {"SessionId": call.params["SessionId"]}
+
+
+@operation("ssm", "DescribeInstanceInformation")
+def describe_instance_information(call: Call) -> dict[str, Any]:
+    """Instances whose agent is connected."""
+    every = [one for reservation in call.backend_of("ec2").reservations.values() for one in reservation.instances]
+    wanted = _wanted(call.params)
+    return {
+        "InstanceInformationList": [
+            {
+                "InstanceId": one.id,
+                "PingStatus": "Online",
+                "LastPingDateTime": utcnow(),
+                "PlatformType": "Linux",
+                "ResourceType": "EC2Instance",
+                "IPAddress": one.private_ip,
+                "ComputerName": one.private_dns_name,
+            }
+            for one in every
+            if (wanted is None or one.id in wanted) and not _problem(call, one.id) and _answers(one.id)
+        ]
+    }
+
+
+def _wanted(params: dict[str, Any]) -> set[str] | None:
+    for given in (*params.get("Filters", ()), *params.get("InstanceInformationFilterList", ())):
+        if given.get("Key", given.get("key")) == "InstanceIds":
+            return set(given.get("Values") or given.get("valueSet") or ())
+    return None
+
+
+def _answers(instance_id: str) -> bool:
+    return any(opener(instance_id, 22) is not None for opener in _openers)
+
+
+def _problem(call: Call, instance_id: str) -> str:
+    """Why the instance's agent cannot be connected; empty if it can."""
+    found = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
+    if found.state != "running":
+        return f"The instance is {found.state}."
+    association = call.backend_of("ec2").iam_instance_profile_associations.get(instance_id)
+    roles = association.iam_instance_profile.roles if association else []
+    if not roles:
+        return "It has no instance profile with a role that lets its SSM agent connect."
+    missing = [action for action in _NEEDED if not _may(roles[0], action)]
+    return f"The role {roles[0].name} does not allow {', '.join(missing)}, which its SSM agent needs." if missing else ""
+
+
+def _may(role: Any, action: str) -> bool:
+    attached = [
+        next(version.document for version in policy.versions if version.is_default) for policy in role.managed_policies.values()
+    ]
+    request = policy_documents.Request(("AWS", role.arn), action, "*", {})
+    answers = [policy_documents.decide(json.loads(document), request) for document in (*role.policies.values(), *attached)]
+    return "Allow" in answers and "Deny" not in answers

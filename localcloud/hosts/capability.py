@@ -1,0 +1,73 @@
+"""Whether instances can be hosts on this machine, and how many."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from localcloud.machine import network
+
+VARIABLE = "GPUMPI_LOCAL_HOSTS"
+USUAL_HOSTS = 4
+BYTES_PER_HOST = 1 << 30
+"""For what runs on it: the system of an idle one takes a tenth."""
+
+
+class BadLimit(Exception):
+    """The limit cannot be understood; the text says how to write it."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What keeps hosts from running here; empty where they can."""
+
+    missing: tuple[str, ...]
+
+    @property
+    def hosts(self) -> bool:
+        return not self.missing
+
+    def __str__(self) -> str:
+        if self.hosts:
+            return "EC2 instances run here as hosts"
+        return f"EC2 instances are only records here: {'; '.join(self.missing)}"
+
+
+def examine() -> Capability:
+    """Look; changes nothing."""
+    if sys.platform != "linux":
+        return Capability((f"hosts need Linux, this is {sys.platform}",))
+    if os.geteuid() != 0:
+        return Capability(("hosts need root: network namespaces, mounts and a system of their own; start it as root",))
+    return Capability(tuple(reason for reason in (_architecture(), _programs(), _namespaces()) if reason))
+
+
+def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
+    """How many instances become hosts; those beyond stay records. Raises BadLimit."""
+    text = environment.get(VARIABLE, "")
+    if text and not text.isdecimal():
+        raise BadLimit(f"{VARIABLE}={text!r} does not say how many hosts a local cloud may have; write a number, like 4")
+    total = psutil.virtual_memory().total if memory is None else memory
+    return int(text) if text else max(1, min(USUAL_HOSTS, total // BYTES_PER_HOST))
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return "" if machine == "x86_64" else f"the roots of hosts are made for x86_64, this machine is {machine}"
+
+
+def _programs() -> str:
+    missing = [program for program in ("nsenter", "unshare", "mount", "setpriv") if shutil.which(program) is None]
+    return f"{', '.join(missing)} of util-linux is not on PATH" if missing else ""
+
+
+def _namespaces() -> str:
+    try:
+        network.try_out()
+    except OSError as error:
+        return f"this root may not make network namespaces and bridges ({error}): a container needs --privileged for that"
+    return ""

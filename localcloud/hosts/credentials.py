@@ -1,0 +1,55 @@
+"""Credentials of an instance's role: a session at the local STS, named after the instance as EC2 names it.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from moto.core.utils import utcnow
+
+from localcloud.aws import gateway, sts
+from localcloud.aws.call import backend_of
+from localcloud.hosts.metadata import Credentials, Machine, Unauthorized
+
+SERVICE = "ec2.amazonaws.com"
+LIFETIME = timedelta(hours=6)
+RENEWED_BEFORE = timedelta(hours=1)
+
+
+class Lender:
+    """Keeps each instance's session until it is nearly over."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Any] = {}
+
+    def lend(self, machine: Machine) -> Credentials:
+        """Raises Unauthorized."""
+        with gateway.LOCK:
+            known = self._sessions.get(machine.instance_id)
+            if known is None or known.expiration - utcnow() < RENEWED_BEFORE or known.role_arn != machine.role_arn:
+                known = self._sessions[machine.instance_id] = _assume(machine)
+            return Credentials(
+                known.access_key_id,
+                known.secret_access_key,
+                known.session_token,
+                known.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
+
+    def forget(self, instance_id: str) -> None:
+        self._sessions.pop(instance_id, None)
+
+
+def _assume(machine: Machine) -> Any:
+    roles = backend_of("iam", machine.account, machine.region).roles.values()
+    role = next((one for one in roles if one.arn == machine.role_arn), None)
+    if role is None or not sts.trusts(role, ("Service", SERVICE), {}):
+        raise Unauthorized(f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}")
+    return backend_of("sts", machine.account, machine.region).assume_role(
+        region_name=machine.region,
+        role_session_name=machine.instance_id,
+        role_arn=role.arn,
+        policy=None,
+        duration=int(LIFETIME.total_seconds()),
+        external_id=None,
+    )

@@ -1,0 +1,78 @@
+"""An instance as EC2 describes it -> the machine that its metadata service tells of."""
+
+import base64
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from typing import Any
+
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.events import Event
+from localcloud.hosts.metadata import Machine
+
+EKS_TAG = "eks:cluster-name"
+"""On the instances of a managed node group: those are nodes of a cluster."""
+
+
+def is_ours(described: Mapping[str, Any]) -> bool:
+    return EKS_TAG not in _tags(described)
+
+
+def machine_of(event: Event) -> Machine:
+    """Called with the gateway's lock held."""
+    ec2 = backend_of("ec2", event.account, event.region)
+    described = event.details
+    primary = next(one for one in described["NetworkInterfaces"] if _is_primary(one))
+    profile = described["IamInstanceProfile"]
+    role = _role(event, profile["Arn"]) if profile else None
+    metadata = described["MetadataOptions"]
+    user_data = instance_calls.find(ec2, [event.name])[0].user_data
+    return Machine(
+        instance_id=event.name,
+        image_id=described["ImageId"],
+        instance_type=described["InstanceType"],
+        account=event.account,
+        region=event.region,
+        zone=described["Placement"]["AvailabilityZone"],
+        hostname=described["PrivateDnsName"],
+        address=described["PrivateIpAddress"],
+        mac=primary["MacAddress"],
+        vpc=described["VpcId"],
+        subnet=described["SubnetId"],
+        security_groups=tuple(group["GroupName"] for group in described["SecurityGroups"]),
+        public_key=_public_key(ec2, described.get("KeyName")),
+        profile_arn=profile["Arn"] if profile else None,
+        role=role.name if role else None,
+        role_arn=role.arn if role else None,
+        user_data=base64.b64decode(user_data) if user_data else None,
+        tokens_required=metadata["HttpTokens"] == "required",
+        hop_limit=int(metadata["HttpPutResponseHopLimit"] or 1),
+        tags=_tags(described) if metadata["InstanceMetadataTags"] == "enabled" else {},
+    )
+
+
+def cidr_of(event: Event) -> IPv4Network:
+    return IPv4Network(backend_of("ec2", event.account, event.region).get_vpc(event.details["VpcId"]).cidr_block)
+
+
+def _is_primary(interface: Mapping[str, Any]) -> bool:
+    attachment = interface["Attachment"]
+    return (attachment.get("NetworkCardIndex") or 0, attachment["DeviceIndex"]) == (0, 0)
+
+
+def _tags(described: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
+
+
+def _role(event: Event, profile_arn: str) -> Any:
+    profiles = backend_of("iam", event.account, event.region).instance_profiles.values()
+    roles = next(profile.roles for profile in profiles if profile.arn == profile_arn)
+    return roles[0] if roles else None
+
+
+def _public_key(ec2: Any, name: str | None) -> tuple[str, str] | None:
+    pair = ec2.key_pairs.get(name) if name else None
+    if pair is None:
+        return None
+    material = pair.material_public
+    return pair.name, (material.decode() if isinstance(material, bytes) else material).strip()

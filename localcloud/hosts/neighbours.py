@@ -1,0 +1,40 @@
+"""VPCs come with their first host and go with their last."""
+
+import threading
+from collections.abc import Callable
+
+from localcloud.hosts.vpc import Vpc
+
+Key = tuple[str, str, str]
+"""Account, region, VPC id."""
+
+
+class Neighbours:
+    """Who is in which VPC."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._vpcs: dict[Key, Vpc] = {}
+        self._members: dict[str, Key] = {}
+
+    def enter(self, key: Key, instance_id: str, make: Callable[[], Vpc]) -> Vpc:
+        """The VPC, brought up if it is not. Raises what its start raises."""
+        with self._lock:
+            vpc = self._vpcs.get(key)
+            if vpc is None:
+                vpc = make()
+                try:
+                    vpc.start()
+                except BaseException:
+                    vpc.stop()
+                    raise
+                self._vpcs[key] = vpc
+            self._members[instance_id] = key
+            return vpc
+
+    def leave(self, instance_id: str) -> None:
+        """Its last host ends a VPC."""
+        with self._lock:
+            key = self._members.pop(instance_id, None)
+            if key is not None and key not in self._members.values():
+                self._vpcs.pop(key).stop()

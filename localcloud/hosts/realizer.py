@@ -1,0 +1,327 @@
+"""Hears the local AWS's events and lets EC2 instances come alive as hosts, and images be made of them."""
+
+import hashlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from localcloud.aws import events, gateway, patching, ssm_sessions
+from localcloud.aws.autoscaling import capacity
+from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import images, instance_calls, power
+from localcloud.aws.ec2.images import OwnImage
+from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
+from localcloud.hosts import hardware, instances, state
+from localcloud.hosts.credentials import Lender
+from localcloud.hosts.host import Host
+from localcloud.hosts.layers import Layers
+from localcloud.hosts.metadata import Machine
+from localcloud.hosts.neighbours import Neighbours
+from localcloud.hosts.programs import Programs
+from localcloud.hosts.sessions import SessionServer
+from localcloud.hosts.state import HostState, Phase
+from localcloud.hosts.vpc import Serving, Vpc
+
+log = logging.getLogger(__name__)
+
+AMI = OwnImage(
+    name="gpumpi-ec2-openmpi4-debian",
+    description="Open MPI 4 without CUDA on Debian, made by the provisioners of amis/",
+    created="2026-07-01T00:00:00.000Z",
+    tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": "4"},
+)
+"""What Packer would have left in the account."""
+Key = tuple[str, str, str]
+
+
+class Member:
+    """An instance's life as a host: one thing after the other, in the order in which it was asked for."""
+
+    def __init__(self, machine: Machine, phase: Phase, problem: str = "") -> None:
+        self.machine, self.phase, self.problem = machine, phase, problem
+        self.host: Host | None = None
+        self.pending = 0
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"host-{machine.instance_id}")
+
+    def work(self, action: Callable[[], object]) -> "Future[object]":
+        with self._lock:
+            self.pending += 1
+
+        def counted() -> object:
+            try:
+                return action()
+            finally:
+                with self._lock:
+                    self.pending -= 1
+
+        return self._pool.submit(counted)
+
+    def finish(self) -> None:
+        """When all that was asked for is done."""
+        self._pool.shutdown(wait=True)
+
+    def shown(self) -> HostState:
+        one = self.machine
+        console = str(self.host.console_log) if self.host else ""
+        return HostState(one.instance_id, one.hostname, one.address, self.phase, self.problem, console)
+
+
+class Realizer:
+    """Of one local cloud."""
+
+    def __init__(
+        self,
+        folder: Path,
+        file_systems: Path,
+        serve: Callable[[socket.socket], Callable[[], None]],
+        programs: Programs,
+        limit: int,
+    ) -> None:
+        self._folder, self._file_systems, self._programs, self._limit = folder, file_systems, programs, limit
+        self._lender = Lender()
+        self._serving = Serving(serve, self._lender.lend)
+        self._layers = Layers(folder, self._roots_of)
+        self._members: dict[str, Member] = {}
+        self._neighbours = Neighbours()
+        self._images: dict[str, Future[object]] = {}
+        self._digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+        self._count = 0
+        self._saving = threading.Lock()
+        self._makers = ThreadPoolExecutor(2, thread_name_prefix="images-of-hosts")
+        self._sessions = SessionServer()
+        images.give(AMI)
+        self._closing = [
+            events.register(self.hear, self.progress),
+            power.show_console(self.console),
+            ssm_sessions.connect_by(self.open_session),
+        ]
+        patching.on_reset(self.end_all)
+
+    def close(self) -> None:
+        """Hear no more, and end every host; returns when nothing is left."""
+        for close in self._closing:
+            close()
+        members = list(self._members.values())
+        self.end_all()
+        for member in members:
+            member.finish()
+        self._makers.shutdown(wait=True)
+        self._sessions.close()
+
+    def end_all(self) -> None:
+        """As if their power went; in their own threads: they may need the lock that our caller has."""
+        for member in list(self._members.values()):
+            self._end(member, shuts_down=False)
+        for image_id in list(self._images):
+            self._forget_image(image_id)
+
+    # What AWS asks.
+
+    def hear(self, event: Event) -> None:
+        """Called while the request that caused it is answered: hosts work in their own threads."""
+        if event.kind == "image":
+            self._hear_image(event)
+        elif event.kind == "instance":
+            self._hear_instance(event)
+
+    def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+        if kind == "instance":
+            member = self._members.get(name)
+            return WAIT if member is not None and member.pending else DONE
+        if kind == "image" and (made := self._images.get(name)) is not None:
+            if not made.done():
+                return WAIT
+            error = made.exception()
+            return Progress(True, str(error) or repr(error)) if error else DONE
+        return DONE
+
+    def console(self, instance_id: str) -> bytes | None:
+        member = self._members.get(instance_id)
+        return member.host.console() if member is not None and member.host is not None else None
+
+    def open_session(self, instance_id: str, port: int) -> tuple[str, str] | None:
+        """URL and token of a way to a port of the host; None: there is no host, or it is off."""
+        member = self._members.get(instance_id)
+        if member is None or member.host is None or member.phase != "running" or not member.host.is_on:
+            return None
+        host = member.host
+        return self._sessions.open(instance_id, partial(host.connect, port))
+
+    # Instances.
+
+    def _hear_instance(self, event: Event) -> None:
+        member = self._members.get(event.name)
+        if event.action == "created" and member is None and instances.is_ours(event.details):
+            self._appear(event)
+        elif member is None or member.phase in ("record", "ending"):
+            if member is not None and event.action == "gone":
+                self._drop(member)
+        elif event.action == "gone":
+            self._end(member, shuts_down=True)
+        elif event.action in ("stopping", "starting", "rebooting"):
+            action = {"stopping": self._power_off, "starting": self._power_on, "rebooting": self._reboot}[event.action]
+            member.work(partial(self._attempt, member, partial(action, member)))
+
+    def _appear(self, event: Event) -> None:
+        machine = instances.machine_of(event)
+        alive = sum(one.phase not in ("record", "ending") for one in self._members.values())
+        if alive >= self._limit:
+            problem = f"only a record: this local cloud may have {self._limit} hosts (GPUMPI_LOCAL_HOSTS sets another number)"
+            self._members[machine.instance_id] = Member(machine, "record", problem)
+            log.warning("instance %s is %s", machine.instance_id, problem)
+            return self._save()
+        member = self._members[machine.instance_id] = Member(machine, "starting")
+        self._count += 1
+        key, number, cidr = (event.account, event.region, machine.vpc), self._count, instances.cidr_of(event)
+
+        def make_vpc() -> Vpc:
+            name = f"gpumpi-{self._digest}-h{number}"
+            folder = self._folder / f"{number}-{machine.vpc}"
+            return Vpc(cidr, machine.region, folder, name, self._programs.dnsmasq, self._serving)
+
+        member.work(partial(self._attempt, member, lambda: self._first_start(member, key, make_vpc)))
+        return self._save()
+
+    def _first_start(self, member: Member, key: Key, make_vpc: Callable[[], Vpc]) -> None:
+        machine = member.machine
+        vpc = self._neighbours.enter(key, machine.instance_id, make_vpc)
+        layer = self._folder / "hardware" / machine.region
+        hardware.write(layer, machine.region, self._file_systems)
+        below = [layer, *self._layers.of_image(machine.image_id)]
+        disk = self._layers.disk(machine.instance_id)
+        member.host = Host(vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._ended, member))
+        self._power_on(member)
+
+    def _power_on(self, member: Member) -> None:
+        assert member.host is not None
+        member.host.start()
+        self._become(member, "running")
+
+    def _power_off(self, member: Member) -> None:
+        assert member.host is not None
+        member.host.power_off()
+        self._become(member, "stopped")
+
+    def _reboot(self, member: Member) -> None:
+        assert member.host is not None
+        member.host.reboot()
+
+    def _attempt(self, member: Member, action: Callable[[], None]) -> None:
+        """What fails is told of the host; it must not look like success."""
+        if member.phase == "ending":
+            return
+        try:
+            action()
+        except Exception as error:
+            member.problem = str(error) or repr(error)
+            log.exception("instance %s as a host", member.machine.instance_id)
+            self._become(member, "failed")
+
+    def _end(self, member: Member, *, shuts_down: bool) -> None:
+        if member.phase == "record":
+            return self._drop(member)
+        if member.phase != "ending":
+            self._become(member, "ending")
+            member.work(partial(self._terminate, member, shuts_down))
+        return None
+
+    def _terminate(self, member: Member, shuts_down: bool) -> None:
+        name = member.machine.instance_id
+        try:
+            if member.host is not None:
+                member.host.terminate(shuts_down=shuts_down)
+            self._neighbours.leave(name)
+        except Exception:
+            log.exception("instance %s does not end", name)
+        self._lender.forget(name)
+        self._drop(member)
+
+    def _drop(self, member: Member) -> None:
+        if self._members.get(member.machine.instance_id) is member:
+            del self._members[member.machine.instance_id]
+        self._save()
+
+    def _ended(self, member: Member, code: int) -> None:
+        """Its system shut down by itself, or was killed: what EC2 then does depends on how it was launched."""
+        machine = member.machine
+        with gateway.LOCK:
+            if member.phase != "running":
+                return
+            instance = instance_calls.find(backend_of("ec2", machine.account, machine.region), [machine.instance_id])[0]
+            if code:
+                log.error("host %s ended with %d; the end of its console:\n%s", machine.instance_id, code, _tail(member))
+            if instance.instance_initiated_shutdown_behavior == "terminate":
+                instance_calls.terminate([instance])
+                groups = backend_of("autoscaling", machine.account, machine.region)
+                capacity.instances_gone(groups, [machine.instance_id])
+            else:
+                power.stop(instance, _CRASHED if code else _SHUT_DOWN)
+
+    # Images.
+
+    def _hear_image(self, event: Event) -> None:
+        if event.action == "gone":
+            return self._forget_image(event.name)
+        if event.action != "created":
+            return None
+        member = self._members.get(event.details.get("SourceInstanceId") or "")
+        if member is not None and member.phase not in ("record", "ending"):
+            reboots = not event.details["NoReboot"]
+            self._images[event.name] = member.work(partial(self._make_image, member, event.name, reboots))
+        elif source := event.details.get("SourceImageId"):
+            self._images[event.name] = self._makers.submit(self._copy_image, source, event.name)
+        return None
+
+    def _make_image(self, member: Member, image_id: str, reboots: bool) -> None:
+        """EC2 shuts an instance down for it, unless it is told not to."""
+        host = member.host
+        if host is None or member.phase == "failed":
+            raise RuntimeError(f"instance {member.machine.instance_id} never became a host: {member.problem}")
+        runs = member.phase == "running"
+        if runs and reboots:
+            self._power_off(member)
+        self._layers.save(host.disk, host.lower[1:], image_id)
+        if runs and reboots:
+            self._power_on(member)
+
+    def _copy_image(self, source_id: str, image_id: str) -> None:
+        if (source := self._images.get(source_id)) is not None:
+            source.result()
+        self._layers.copy(source_id, image_id)
+
+    def _forget_image(self, image_id: str) -> None:
+        made = self._images.pop(image_id, None)
+        if made is not None:
+            made.add_done_callback(lambda _: self._layers.forget(image_id))
+
+    def _roots_of(self, image_id: str) -> list[Path]:
+        """Of an image that was not made here: ours has what its provisioners install, all others are bare."""
+        is_ours = any(image_id == AMI.id(region) for region in {one.machine.region for one in self._members.values()})
+        return [self._programs.node, self._programs.bare] if is_ours else [self._programs.bare]
+
+    # What others see.
+
+    def _become(self, member: Member, phase: Phase) -> None:
+        if member.phase != "ending":
+            member.phase = phase
+        self._save()
+
+    def _save(self) -> None:
+        with self._saving:
+            if self._folder.is_dir():
+                state.save([member.shown() for member in list(self._members.values())], self._folder)
+
+
+_SHUT_DOWN = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
+_CRASHED = "Server.InternalError: Server internal error"
+
+
+def _tail(member: Member) -> str:
+    text: Any = member.host.console() if member.host else b""
+    return "\n".join(text.decode(errors="replace").splitlines()[-12:])

@@ -1,0 +1,69 @@
+"""Ways to ports of hosts, for Session Manager's stand-in: a token opens one connection on 127.0.0.1.
+
+What goes over it is the token, a line feed, and then the bytes of the connection.
+"""
+
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+
+from localcloud.hosts.proxy import pump
+
+log = logging.getLogger(__name__)
+
+TOKEN_BYTES = 200
+SECONDS = 20.0
+Connect = Callable[[], socket.socket]
+
+
+class SessionServer:
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._waiting: dict[str, Connect] = {}
+        threading.Thread(target=self._serve, name="sessions", daemon=True).start()
+
+    def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
+        """URL and token of one connection, which is made when the token comes."""
+        token = secrets.token_urlsafe(40)
+        self._waiting[token] = connect
+        port = self._listener.getsockname()[1]
+        return f"ws://127.0.0.1:{port}/v1/data-channel/{instance_id}", token
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._carry, args=(near,), name="session", daemon=True).start()
+
+    def _carry(self, near: socket.socket) -> None:
+        with near:
+            near.settimeout(SECONDS)
+            try:
+                connect = self._waiting.pop(_line(near), None)
+                if connect is None:
+                    return
+                with connect() as far:
+                    near.settimeout(None)
+                    far.settimeout(None)
+                    pump(near, far, idle_seconds=None)
+            except OSError as error:
+                log.info("session: %s", error)
+
+
+def _line(near: socket.socket) -> str:
+    text = b""
+    while not text.endswith(b"\n"):
+        more = near.recv(1)
+        if not more or len(text) > TOKEN_BYTES:
+            return ""
+        text += more
+    return text.decode(errors="replace").strip()

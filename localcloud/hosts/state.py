@@ -1,0 +1,39 @@
+"""What hosts tell of themselves in a file, for those outside the local AWS's process."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+Phase = Literal["starting", "running", "stopped", "ending", "failed", "record"]
+"""`record`: an instance beyond the number of hosts that this machine may have."""
+FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class HostState:
+    instance_id: str
+    hostname: str
+    address: str
+    phase: Phase
+    problem: str = ""
+    """Why it failed, or is only a record."""
+    log: str = ""
+    """What its console showed."""
+
+    @property
+    def is_well(self) -> bool:
+        return self.phase != "failed"
+
+
+def save(hosts: Iterable[HostState], folder: Path) -> None:
+    """Whole or not at all: somebody may look at any time."""
+    part = folder / f"{FILE}.part"
+    part.write_text(json.dumps([asdict(host) for host in hosts], indent=1))
+    part.replace(folder / FILE)
+
+
+def load(folder: Path) -> list[HostState]:
+    file = folder / FILE
+    return [HostState(**entry) for entry in json.loads(file.read_text())] if file.exists() else []
