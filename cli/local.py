@@ -129,7 +129,8 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
             _print_cluster(cluster)
         for host in cloud.hosts():
             _print_host(host)
-    if not cloud.is_running() or not all(one.is_well for one in (*cloud.clusters(), *cloud.hosts())):
+    is_well = all(cluster.is_well for cluster in cloud.clusters()) and all(host.is_well for host in cloud.hosts())
+    if not cloud.is_running() or not is_well:
         raise typer.Exit(FAILED)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2 import capacity_reservations, instance_types, networks, placement_groups
+from localcloud.aws.ec2 import capacity_reservations, images, instance_types, networks, placement_groups
 
 VPC_CIDR = "10.50.0.0/16"
 ANYBODY_OF_THE_ACCOUNT = json.dumps(
@@ -26,6 +26,7 @@ def make(region: str, values: Mapping[str, Any]) -> list[str]:
     """Make what is missing; returns the ids and names of what was made."""
     return [
         *_principals(values.get("target", {}).get("admins", [])),
+        *_built_ami(region, values.get("target", {})),
         *_network(region, values.get("network", {}), values.get("storage", {})),
         *(name for pool in values.get("pools", []) for name in _of_pool(region, pool)),
     ]
@@ -42,6 +43,25 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
         elif kind == "user" and name not in iam.users:
             iam.create_user("us-east-1", name, f"{path}/")
             yield arn
+
+
+def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
+    """For a plain EC2 cluster, the AMI that somebody built with amis/; of the id that the file names, or the one it looks for."""
+    if target.get("kind") != "ec2":
+        return
+    ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 4))}
+    image, named = images.own(ec2, tags), target.get("amiId")
+    if named is None and not any(one.owner_id == ACCOUNT and tags.items() <= _tags(one).items() for one in ec2.amis.values()):
+        ec2.amis[image.id] = image
+        yield str(image.id)
+    elif named is not None and named not in ec2.amis:
+        image.id = named
+        ec2.amis[named] = image
+        yield str(named)
+
+
+def _tags(image: Any) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in image.get_tags()}
 
 
 def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:

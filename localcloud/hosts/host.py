@@ -178,7 +178,7 @@ class Host:
             f"--machine={self.name}",
             f"--network-namespace-path={network.path_of(self.namespace)}",
             f"--bind={self._file_systems}:{FILE_SYSTEMS}",
-            "--console=pipe",
+            "--console=read-only",
         ]
 
     def _connect(self) -> None:

@@ -26,7 +26,8 @@ def machine_of(event: Event) -> Machine:
     profile = described["IamInstanceProfile"]
     role = _role(event, profile["Arn"]) if profile else None
     metadata = described["MetadataOptions"]
-    user_data = instance_calls.find(ec2, [event.name])[0].user_data
+    kept = instance_calls.find(ec2, [event.name])[0].user_data
+    user_data = kept.as_bytes() if kept else None
     return Machine(
         instance_id=event.name,
         image_id=described["ImageId"],

@@ -66,22 +66,33 @@ def install() -> None:
     backend._load_amis = _load
 
 
+def own(backend: Any, tags: Mapping[str, str]) -> Any:
+    """moto's record of an image that the account made; it is not among its images yet."""
+    name = f"gpumpi-{'-'.join(tags.values())}"
+    return _made(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
+
+
+def _made(backend: Any, own: OwnImage) -> Any:
+    made = PublicImage(
+        backend,
+        own.id(backend.region_name),
+        8,
+        name=own.name,
+        description=own.description,
+        owner_id=backend.account_id,
+        owner_alias=None,
+        architecture="x86_64",
+        root_device_name="/dev/sda1",
+        creation_date=default_timestamp_parser(own.created),
+    )
+    made.launch_permissions = []
+    made.add_tags(dict(own.tags))
+    return made
+
+
 def _load(backend: Any) -> None:
-    for own in _own:
-        made = PublicImage(
-            backend,
-            own.id(backend.region_name),
-            8,
-            name=own.name,
-            description=own.description,
-            owner_id=backend.account_id,
-            owner_alias=None,
-            architecture="x86_64",
-            root_device_name="/dev/sda1",
-            creation_date=default_timestamp_parser(own.created),
-        )
-        made.launch_permissions = []
-        made.add_tags(dict(own.tags))
+    for given in _own:
+        made = _made(backend, given)
         backend.amis[made.id] = made
     for image in IMAGES:
         image_id = image.id(backend.region_name)

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.names import physical_name
-from localcloud.engine.resources.requests import to_request, to_state, unless_gone
+from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
 
 ABSENT = "NoSuchEntity"
@@ -162,6 +162,68 @@ class RolePolicyAttachment(Resource):
         role, _, policy = id.partition("/")
         with unless_gone(ABSENT):
             aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=policy)
+
+
+@register
+class InstanceProfile(Resource):
+    token = "aws:iam/instanceProfile:InstanceProfile"
+    title = "IAM Instance Profile"
+    auto_name = AutoName(max_length=128)
+    OUTPUTS = {"arn": "Arn", "name": "InstanceProfileName", "path": "Path", "uniqueId": "InstanceProfileId"}
+    props = {
+        "name": Prop(replace=True),
+        "namePrefix": Prop(replace=True, write_only=True),
+        "path": Prop(replace=True, default="/"),
+        "role": Prop(),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        iam, name = aws.client("iam"), physical_name(args)
+        tags = pairs(wanted_tags(args))
+        iam.create_instance_profile(InstanceProfileName=name, Path=args.get("path") or "/", Tags=tags)
+        if args.get("role"):
+            with completing(name):
+                iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=str(args["role"]))
+        return name
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        iam = aws.client("iam")
+        try:
+            profile = iam.get_instance_profile(InstanceProfileName=id)["InstanceProfile"]
+        except iam.exceptions.NoSuchEntityException:
+            return None
+        roles = [role["RoleName"] for role in profile["Roles"]]
+        return {
+            **to_state(profile, self.OUTPUTS),
+            **({"role": roles[0]} if roles else {}),
+            **tag_state(from_pairs(profile.get("Tags"))),
+            "createDate": f"{profile['CreateDate']:%Y-%m-%dT%H:%M:%SZ}",
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        iam = aws.client("iam")
+        if "role" in changed:
+            self._drop_role(aws, id, old)
+            if new.get("role"):
+                iam.add_role_to_instance_profile(InstanceProfileName=id, RoleName=str(new["role"]))
+        if "tags" in changed:
+            tags = tag_changes(old, new)
+            if tags.removed:
+                iam.untag_instance_profile(InstanceProfileName=id, TagKeys=tags.removed)
+            if tags.written:
+                iam.tag_instance_profile(InstanceProfileName=id, Tags=pairs(tags.written))
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        self._drop_role(aws, id, state)
+        with unless_gone(ABSENT):
+            aws.client("iam").delete_instance_profile(InstanceProfileName=id)
+
+    @staticmethod
+    def _drop_role(aws: Aws, id: str, state: State) -> None:
+        if state.get("role"):
+            with unless_gone(ABSENT):
+                aws.client("iam").remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])
 
 
 def _all(iam: Any, operation: str, member: str, **asked: str) -> list[Any]:
