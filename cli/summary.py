@@ -9,7 +9,8 @@ from rich.table import Table
 from infra.facts import Facts
 from infra.instances import InstanceType, efa_layout
 from infra.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
-from infra.settings import Pool, Settings, SystemPool
+from infra.settings import Pool, Settings
+from infra.targets import SystemPool
 
 UNKNOWN = "?"
 
@@ -45,9 +46,7 @@ class Row:
 
 
 def rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
-    system = settings.target.system
-    zones = offering_zones(system.instance_type, settings, facts) if facts else None
-    yield _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
+    yield _system(settings, facts) if settings.is_eks else _master(settings, facts)
     for pool in settings.pools:
         instance_type = facts.instance_types[pool.instance_type] if facts else None
         zone = pool_zone(pool, settings, facts) if facts else pool.zone
@@ -61,6 +60,23 @@ def rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
             capacity=pool.capacity.kind,
             group=_placement_group(pool, facts),
         )
+
+
+def _system(settings: Settings, facts: Facts | None) -> Row:
+    system = settings.eks.system
+    zones = offering_zones(system.instance_type, settings, facts) if facts else None
+    return _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
+
+
+def _master(settings: Settings, facts: Facts | None) -> Row:
+    """The master of a plain EC2 cluster, where its workers are; of their type it is one of them."""
+    name, pool = settings.ec2.master_type, settings.pools[0] if settings.pools else None
+    computes = pool if pool and pool.instance_type == name else None
+    head = facts.instance_types[name] if facts else None
+    zone = pool_zone(pool, settings, facts) if facts and pool else None
+    gpus, efa = (head.gpus, _efa(computes, head) if computes else 0) if head else (None, None)
+    group = _placement_group(computes, facts) if computes else "none"
+    return Row("master", name, gpus, efa, (zone,) if zone else None, 1, 1, 1, "on-demand", group)
 
 
 def _row(
@@ -91,11 +107,9 @@ def _placement_group(pool: Pool, facts: Facts | None) -> str | None:
 
 
 def show(console: Console, settings: Settings, facts: Facts | None) -> None:
-    target, network, efs = settings.target, settings.network, settings.storage.efs
+    network, efs = settings.network, settings.storage.efs
     zones = ", ".join(vpc_zones(settings, facts)) if facts else UNKNOWN
-    now = facts.existing.cluster_version if facts else None
-    upgrade = f" (now {now})" if now and now != target.kubernetes_version else ""
-    console.print(f"{settings.cluster_name}: Kubernetes {target.kubernetes_version}{upgrade} in {settings.region}")
+    console.print(f"{settings.cluster_name}: {_kind(settings, facts)} in {settings.region}")
     if facts:
         console.print(f"  account {facts.caller.account}, as {facts.caller.principal_arn or facts.caller.arn}")
     vpc = network.vpc_id or f"new, {network.new_cidr}, NAT gateways: {network.nat}"
@@ -106,6 +120,14 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     console.print(_table(found))
     if settings.pools and facts:
         console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in found)} GPUs")
+
+
+def _kind(settings: Settings, facts: Facts | None) -> str:
+    if not settings.is_eks:
+        ami = facts.ami.id if facts and facts.ami else UNKNOWN
+        return f"plain EC2, AMI {ami},"
+    wanted, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
+    return f"Kubernetes {wanted}{f' (now {now})' if now and now != wanted else ''}"
 
 
 def _table(found: list[Row]) -> Table:

@@ -23,6 +23,11 @@ STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
 """On a node group: what `placementGroup: auto` came to when it was made."""
+ROLE_TAG: Final = "gpumpi:role"
+"""On instances of a plain EC2 cluster: `master` or `worker`. The join service tells the master by it."""
+AMI_TAG: Final = "gpumpi:ami"
+OPENMPI_TAG: Final = "gpumpi:openmpi"
+"""On AMIs that amis/ built: what for, and with which Open MPI."""
 COST_TAG: Final = "cost-center"
 MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
@@ -44,6 +49,9 @@ EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
 
 # --- who runs jobs -----------------------------------------------------------------------------------------------------
+
+LOGIN_USER: Final = "mpiuser"
+"""Who runs jobs on plain EC2 clusters; the AMI and job images have that user."""
 
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
@@ -110,6 +118,11 @@ class Naming:
     def cluster(self) -> str:
         """The EKS cluster's name; fixed, since kubeconfigs, tags and policies of others contain it."""
         return f"{PROJECT}-{self.stack}"
+
+    @property
+    def workers(self) -> str:
+        """The auto scaling group of a plain EC2 cluster; fixed, since its nodes are told and their policy names it."""
+        return f"{self.cluster}-workers"
 
     @property
     def control_plane_logs(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pulumi
 
+from infra.components.ec2_cluster import Ec2Cluster
 from infra.components.eks_cluster import EksCluster
 from infra.components.key_bucket import KeyBucket
 from infra.components.network import Subnets
@@ -12,6 +13,7 @@ from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
+from infra.plain import PlainPlan
 from infra.platform.reach import Check
 from infra.pools import PoolPlan
 
@@ -109,6 +111,40 @@ def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) ->
         "clusterEndpoint": control_plane.endpoint,
         "kubeconfig": _secret(config),
         "connect": connect(cluster=name, stack=stack, region=region),
+    }
+
+
+def plain_cluster(cluster: Ec2Cluster, plan: PlainPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
+    """What people and `scripts/cluster` must know of a plain EC2 cluster."""
+    master, workers = cluster.master, plan.workers
+    public = {"masterPublicAddress": master.public_address} if master.public_address is not None else {}
+    return {
+        "clusterName": name,
+        "masterId": master.instance_id,
+        "masterAddress": master.private_address,
+        **public,
+        "autoScalingGroup": cluster.workers.group_name,
+        "roleIds": cluster.role_ids,
+        "amiId": workers.ami_id,
+        "workers": {
+            "name": workers.pool,
+            "instanceType": workers.instance_type,
+            "capacity": workers.market,
+            "gpus": plan.worker_type.gpus,
+            "slots": plan.worker_type.slots,
+            "efa": sum(one.type == "efa-only" for one in workers.interfaces),
+            "zone": plan.zone,
+            "minSize": workers.minimum,
+            "desiredSize": workers.desired,
+            "maxSize": workers.maximum,
+        },
+        "masterSlots": plan.master_slots,
+        "connect": {
+            "wait": f"scripts/cluster wait -s {stack}",
+            "run": f"scripts/cluster run -s {stack} -- mpiexec hostname",
+            "ssh": f"scripts/cluster ssh -s {stack}",
+            "shell": pulumi.Output.concat(f"aws ssm start-session --region {region} --target ", master.instance_id),
+        },
     }
 
 

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from infra.facts.model import Facts
 from infra.instances import InstanceType
-from infra.settings import Pool, Settings, SystemPool
+from infra.settings import Pool, Settings
+from infra.targets import SystemPool
 
 DEFAULT_ZONES = 3
 LEAST_ZONES = 2
+"""Of EKS: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 MOST_ZONES = 4
 GROUP, APART = "group", "apart"
 """The choices of `placementGroup: auto`, as node groups' tags keep them."""
@@ -49,14 +51,23 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
         if bound_zone(pool, facts) is None and not offered & set(chosen):
             chosen += _best(settings, facts, [zone for zone in usable if zone in offered])[:1]
     for zone in _best(settings, facts, usable):
-        if len(chosen) < (wanted or (len(chosen) if facts.existing.zones else DEFAULT_ZONES)) and zone not in chosen:
+        if len(chosen) < (wanted or (len(chosen) if facts.existing.zones else default_zones(settings))) and zone not in chosen:
             chosen.append(zone)
     return tuple(sorted(chosen[:limit]))
 
 
+def default_zones(settings: Settings) -> int:
+    """A plain EC2 cluster is in one zone, next to its file system."""
+    return DEFAULT_ZONES if settings.is_eks else 1
+
+
+def least_zones(settings: Settings) -> int:
+    return LEAST_ZONES if settings.is_eks else 1
+
+
 def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
     """Zones that offer more of the stack's types first, then by name."""
-    names = [pool.instance_type for pool in settings.pools] + [settings.target.system.instance_type]
+    names = [pool.instance_type for pool in settings.pools] + [settings.target.head_type]
     return sorted(zones, key=lambda zone: (-sum(zone in facts.offerings.get(name, ()) for name in names), zone))
 
 
@@ -70,7 +81,7 @@ def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     """The zones of the VPC, without those that came after the system pool: other subnets would make another node group of it."""
-    zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.target.system.name)
+    zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
 
@@ -87,6 +98,9 @@ def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     match settings.network.nat:
         case "none":
             return ()
+        case "one" if not settings.is_eks:  # where the nodes are: traffic between zones costs
+            zones = vpc_zones(settings, facts)
+            return tuple(zone for pool in settings.pools if (zone := pool_zone(pool, settings, facts)))[:1] or zones[:1]
         case "one":
             return control_plane_zones(settings, facts)[:1]
         case "perZone":

@@ -266,6 +266,47 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
     )
 
 
+# --- plain EC2 clusters -------------------------------------------------------------------------------------------------
+
+
+def find_members() -> Policy:
+    """Ask AWS which instances belong to the cluster: nobody's own word counts for that."""
+    actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
+    return _document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
+
+
+def complete_join(account: Account, group: str) -> Policy:
+    """Say that a worker of this group has joined, or cannot.
+
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
+    """
+    return _document(
+        {
+            "Sid": "CompleteJoin",
+            "Effect": "Allow",
+            "Action": "autoscaling:CompleteLifecycleAction",
+            "Resource": account.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group}"),
+        }
+    )
+
+
+def mount_through(account: Account, file_system_id: str, access_point_id: str) -> Policy:
+    """Mount the file system and write to it, through the one access point only.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
+    access_point = account.arn("elasticfilesystem", f"access-point/{access_point_id}")
+    return _document(
+        {
+            "Sid": "MountThroughAccessPoint",
+            "Effect": "Allow",
+            "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+            "Resource": account.arn("elasticfilesystem", f"file-system/{file_system_id}"),
+            "Condition": {"StringEquals": {"elasticfilesystem:AccessPointArn": access_point}},
+        }
+    )
+
+
 # --- shared storage ----------------------------------------------------------------------------------------------------
 
 

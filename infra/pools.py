@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.boot.eks_node import HUGE_PAGES
-from infra.components.node_pool import CapacityType, NodePoolSpec, Reservation, Sizes
+from infra.components.node_pool import CapacityType, NodePoolSpec, Sizes
 from infra.facts import Facts
 from infra.instances import InstanceType, Interface, efa_layout
+from infra.launching import Reservation
 from infra.naming import (
     EFA_RESOURCE,
     GPU_RESOURCE,
@@ -18,7 +19,8 @@ from infra.naming import (
     pool_labels,
 )
 from infra.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
-from infra.settings import Capacity, CapacityBlock, OnDemand, Pool, Settings, Spot, SystemPool, TargetedOdcr
+from infra.settings import Capacity, CapacityBlock, OnDemand, Pool, Settings, Spot, TargetedOdcr
+from infra.targets import SystemPool
 
 SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGE_MIB = 2
@@ -41,14 +43,14 @@ class PoolPlan:
 
 def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
     """All pools by name, the CPU pool first."""
-    system = settings.target.system
+    system = settings.eks.system
     plans = {system.name: _system_plan(settings, facts)}
     return plans | {pool.name: _gpu_plan(pool, settings, facts) for pool in settings.pools}
 
 
 def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
     """CPU nodes in several zones, for the cluster's own pods."""
-    pool = settings.target.system
+    pool = settings.eks.system
     instance = facts.instance_types[pool.instance_type]
     labels = pool_labels(pool.name)
     resources = {"ephemeral-storage": _disk(instance, SYSTEM_ROOT_VOLUME_GIB)}

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from infra import outputs, policies, pools, stack_file, versions
+from infra import outputs, plain, policies, pools, stack_file, versions
+from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, Storage
 from infra.components.eks_addons import EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
@@ -16,7 +17,7 @@ from infra.components.node_role import NodeRole, NodeRoleArgs
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
-from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
+from infra.components.private_endpoints import FOR_EC2, FOR_EKS, PrivateEndpoints, PrivateEndpointsArgs
 from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
 from infra.description import describe
 from infra.facts import Facts, FactsError
@@ -43,10 +44,15 @@ def run() -> None:
 
 
 def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) -> Mapping[str, object]:
-    """Create everything and tell what there is. What does not need the control plane is made while EKS makes it."""
+    """Create everything and tell what there is."""
+    return _eks(settings, facts, reach) if settings.is_eks else _ec2(settings, facts)
+
+
+def _eks(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
+    """What does not need the control plane is made while EKS makes it."""
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
-    addons = {**versions.addon_versions(settings.target.kubernetes_version), **settings.target.addon_versions}
+    addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
 
     logs_policy = policies.logs_key(account, [naming.control_plane_logs, naming.flow_logs])
     logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", policies.to_json(logs_policy)))
@@ -66,7 +72,7 @@ def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) 
 
     plans = pools.plan(settings, facts)
     groups = {plan.spec.name: _node_pool(plan, naming, network, nodes, role, cluster, before_nodes) for plan in plans.values()}
-    system, later = settings.target.system.name, run_on_nodes(addons, shared_storage=storage is not None)
+    system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=storage is not None)
     EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
     _job_roles(settings, naming, account, cluster, keys)
     scaler = _autoscaler_role(settings, naming, account, cluster)
@@ -79,6 +85,64 @@ def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) 
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
         "systemPool": outputs.pool(plans[system], groups[system]),
         "platform": outputs.platform(description, installed=settings.installs_platform),
+    }
+
+
+def _ec2(settings: Settings, facts: Facts) -> Mapping[str, object]:
+    """Network and storage as for EKS, and instead of a control plane a master."""
+    naming = Naming(settings.stack, settings.cost_center, settings.tags)
+    account = Account(facts.caller.account, facts.region, facts.partition)
+    logs_policy = policies.to_json(policies.logs_key(account, [naming.flow_logs]))
+    logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", logs_policy))
+    network = _network(settings, facts, naming, account, logs_key)
+    nodes = NodeSecurityGroup(
+        naming.name("nodes"),
+        NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
+    )
+    endpoints = _private_endpoints(settings, naming, network, nodes)
+    storage = _shared_storage(settings, naming, account, network, nodes)
+    keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
+
+    plan = plain.plan(settings, facts)
+    placement = None
+    if plan.makes_placement_group:
+        placement = Placement(naming.name(f"{plan.workers.pool}-{plan.zone}-placement-group"), PlacementArgs(naming))
+    efs = settings.storage.efs
+    mounted = Storage(storage.file_system_id, storage.access_point_id, efs.mount_path) if storage and efs != "none" else None
+    public, private = network.public_subnets, network.private_subnets[plan.zone]
+    mount_targets = storage.mount_targets if storage else ()
+    args = Ec2ClusterArgs(
+        naming,
+        account,
+        plan.master,
+        plan.workers,
+        master_slots=plan.master_slots,
+        master_idle_slots=plan.master_type.slots,
+        worker_slots=plan.worker_type.slots,
+        user=settings.ec2.user,
+        public_keys=settings.ec2.ssh.public_keys,
+        key_bucket=keys.name,
+        key_bucket_arn=keys.arn,
+        storage=mounted,
+        vpc_id=network.vpc_id,
+        security_group_id=nodes.id,
+        master_subnet_id=public[plan.zone][0] if plan.master.ssh_cidrs else private[0],
+        worker_subnet_ids=[private[0]],
+        placement_group=placement.group_name if placement else plan.own_placement_group,
+        master_is_placed=plan.master_computes,
+        after=[
+            *network.routes,
+            *endpoints,
+            *mount_targets,
+            *([placement.group] if placement else []),
+        ],
+    )
+    cluster = Ec2Cluster(naming.name("cluster"), args)
+    return {
+        **outputs.plain_cluster(cluster, plan, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.network(network, nodes),
+        **outputs.storage(storage, keys),
+        "user": settings.ec2.user,
     }
 
 
@@ -108,7 +172,14 @@ def _private_endpoints(
     """Endpoints inside the VPC where the user asks for them; never in a VPC of somebody else."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
-    args = PrivateEndpointsArgs(naming, settings.region, network.vpc_id, _flat(network.private_subnets), nodes.id)
+    args = PrivateEndpointsArgs(
+        naming,
+        settings.region,
+        network.vpc_id,
+        _flat(network.private_subnets),
+        nodes.id,
+        services=FOR_EKS if settings.is_eks else FOR_EC2,
+    )
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints
 
 
@@ -132,7 +203,7 @@ def _shared_storage(
 def _cluster_args(
     settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, logs_key: EncryptionKey
 ) -> EksClusterArgs:
-    target, caller = settings.target, facts.caller.principal_arn
+    target, caller = settings.eks, facts.caller.principal_arn
     return EksClusterArgs(
         naming,
         account,
@@ -227,7 +298,7 @@ def _platform(
     wanted = settings.platform
     args = PlatformArgs(
         naming,
-        settings.target.kubernetes_version,
+        settings.eks.kubernetes_version,
         settings.region,
         kubeconfig=outputs.reached_kubeconfig(cluster, name=naming.cluster, region=settings.region, reach=reach),
         parts=Parts(

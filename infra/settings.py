@@ -14,69 +14,10 @@ from infra.model import Model, Names
 from infra.naming import JOB_NAMESPACE, Naming
 from infra.problems import SettingsError
 from infra.shape import understand
+from infra.targets import Ec2Target, EksTarget, Target
 
 SERVICE_CIDR = "172.20.0.0/16"
 """Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
-
-SYSTEM_POOL = "system"
-"""Name of the CPU pool."""
-
-
-# --- target ------------------------------------------------------------------------------------------------------------
-
-
-class EndpointAccess(Model):
-    """Who reaches the Kubernetes API. The private endpoint is always on."""
-
-    public: bool | None = Field(
-        None, description="A public endpoint too; by default exactly when `publicCidrs` names somebody. Change: in place."
-    )
-    public_cidrs: Names = Field((), description="The only addresses that reach the public endpoint. Change: in place.")
-    allow_anywhere: bool = Field(False, description="Must be true before `publicCidrs` may contain 0.0.0.0/0. Change: in place.")
-
-    @property
-    def is_public(self) -> bool:
-        return bool(self.public_cidrs) if self.public is None else self.public
-
-
-class SystemPool(Model):
-    """The small CPU node group for CoreDNS, operators and launchers."""
-
-    instance_type: str = Field("m7i.large", description="A type without GPUs. Change: replaces the system nodes, new ones first.")
-    min_size: int = Field(1, description="Least nodes. Change: in place.")
-    desired_size: int = Field(2, description="Nodes at creation and, without the autoscaler, always. Change: in place.")
-    max_size: int = Field(3, description="Most nodes. Change: in place.")
-
-    @property
-    def name(self) -> str:
-        return SYSTEM_POOL
-
-    @property
-    def initial_size(self) -> int:
-        return self.desired_size
-
-
-class EksTarget(Model):
-    """A new EKS cluster with everything around it."""
-
-    kind: Literal["eks"] = Field(examples=["eks"], description="What is built. Change: not supported; make another stack.")
-    kubernetes_version: str = Field(
-        "1.35",
-        examples=["1.35"],
-        description="EKS version, in quotes. Change: upgrades the control plane, then the nodes; one minor at a time.",
-    )
-    endpoint_access: EndpointAccess = Field(EndpointAccess(), description="Who reaches the Kubernetes API. Change: in place.")
-    admins: Names = Field(
-        (), description="IAM users and roles (ARNs) with cluster-admin, beside the caller of `pulumi up`. Change: in place."
-    )
-    system: SystemPool = Field(SystemPool(), description="The CPU nodes that run the cluster's own pods. Change: see its fields.")
-    log_retention_days: int = Field(90, description="How long control plane and flow logs are kept, in days. Change: in place.")
-    addon_versions: dict[str, str] = Field(
-        {}, description="EKS add-on versions other than the tested ones, by add-on name. Change: updates the add-on in place."
-    )
-    deletion_protection: bool = Field(
-        False, description="EKS refuses to delete the cluster while true. Change: in place; set false before `pulumi destroy`."
-    )
 
 
 # --- network -----------------------------------------------------------------------------------------------------------
@@ -215,13 +156,18 @@ Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discr
 
 
 class Pool(Model):
-    """A managed node group of GPU nodes of one type, in one zone."""
+    """GPU nodes of one type, in one zone: a managed node group, or the workers of a plain EC2 cluster."""
 
     name: str = Field(examples=["train"], description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
-    instance_type: str = Field(examples=["g5.8xlarge"], description="An EC2 type with NVIDIA GPUs. Change: replaces the pool.")
+    instance_type: str = Field(
+        examples=["g5.8xlarge"],
+        description="An EC2 type with NVIDIA GPUs; in a plain EC2 cluster one without too. Change: replaces the pool.",
+    )
     min_size: int = Field(0, description="Least nodes. Change: in place.")
     desired_size: int | None = Field(
-        None, description="Nodes at creation (`minSize` by default) and, without the autoscaler, always. Change: in place."
+        None,
+        description="Nodes at creation (`minSize` by default) and, without the autoscaler, always; of a plain EC2 cluster at "
+        "creation only, later `scripts/cluster scale`. Change: in place.",
     )
     max_size: int = Field(examples=[4], description="Most nodes. Change: in place.")
     capacity: Capacity = Field(
@@ -341,7 +287,7 @@ class Settings(Model):
 
     region: str = Field(exclude=True, description="`aws:region`. Change: not supported; make another stack.")
     stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
-    target: EksTarget = Field(examples=["{kind: eks}"], description="What is built. Change: see its fields.")
+    target: Target = Field(examples=["{kind: eks}"], description="What is built. Change: see its fields.")
     network: Network = Field(Network(), description="The VPC. Change: see its fields.")
     storage: Storage = Field(Storage(), description="Shared storage. Change: see its fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
@@ -376,6 +322,24 @@ class Settings(Model):
         return Naming(self.stack).cluster
 
     @property
+    def is_eks(self) -> bool:
+        return isinstance(self.target, EksTarget)
+
+    @property
+    def eks(self) -> EksTarget:
+        """The target of a stack that is known to be an EKS cluster."""
+        assert isinstance(self.target, EksTarget), f"{self.stack} is no EKS cluster"
+        return self.target
+
+    @property
+    def ec2(self) -> Ec2Target:
+        """The target of a stack that is known to be a plain EC2 cluster."""
+        assert isinstance(self.target, Ec2Target), f"{self.stack} is no plain EC2 cluster"
+        return self.target
+
+    @property
     def installs_platform(self) -> bool:
+        if not self.is_eks:
+            return False
         asked = self.platform.install
-        return self.target.endpoint_access.is_public if asked is None else asked
+        return self.eks.endpoint_access.is_public if asked is None else asked

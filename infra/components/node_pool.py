@@ -7,16 +7,13 @@ from typing import Final, Literal
 import pulumi
 import pulumi_aws as aws
 
+from infra import launching
 from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
 from infra.components.eks_cluster import EksCluster
 from infra.instances import Interface
+from infra.launching import Reservation
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming, Taint
-
-IMDS_HOP_LIMIT: Final = 1
-"""Only the host reaches the instance's metadata, and so the node's role. Pods get credentials from Pod Identity; the add-ons
-that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) run in the host's network, and the EFS
-CSI controller falls back to the Kubernetes API."""
 
 ROOT_DEVICE: Final = "/dev/xvda"
 """Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
@@ -31,14 +28,6 @@ class Sizes:
     maximum: int
     autoscaler_owns_desired: bool
     """Then `desired` counts at creation only."""
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """Capacity that was reserved: one reservation, or a resource group of them."""
-
-    id: str | None = None
-    resource_group_arn: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,28 +109,14 @@ class NodePool(pulumi.ComponentResource):
             # EKS wants the type here for capacity blocks, and on the node group otherwise
             instance_type=spec.instance_type if spec.capacity == "CAPACITY_BLOCK" else None,
             instance_market_options={"market_type": "capacity-block"} if spec.capacity == "CAPACITY_BLOCK" else None,
-            capacity_reservation_specification=_reservation(spec.reservation),
+            capacity_reservation_specification=launching.reservation(spec.reservation),
             placement={"group_name": self._args.placement_group} if self._args.placement_group is not None else None,
             # Security groups are on the instance or on every interface, never both; EKS adds its own group only where none is
             # given: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
             vpc_security_group_ids=None if spec.interfaces else groups,
-            network_interfaces=[_interface(interface, groups) for interface in spec.interfaces] or None,
-            block_device_mappings=[
-                {
-                    "device_name": ROOT_DEVICE,
-                    "ebs": {
-                        "volume_type": "gp3",
-                        "volume_size": spec.root_volume_gib,
-                        "encrypted": "true",
-                        "delete_on_termination": "true",
-                    },
-                }
-            ],
-            metadata_options={
-                "http_endpoint": "enabled",
-                "http_tokens": "required",
-                "http_put_response_hop_limit": IMDS_HOP_LIMIT,
-            },
+            network_interfaces=[launching.interface(one, groups) for one in spec.interfaces] or None,
+            block_device_mappings=[launching.root_disk(ROOT_DEVICE, spec.root_volume_gib)],
+            metadata_options=launching.METADATA,
             monitoring={"enabled": True},
             tag_specifications=[
                 {"resource_type": kind, "tags": self._tags} for kind in ("instance", "volume", "network-interface")
@@ -235,24 +210,3 @@ _EFFECTS: Final[Mapping[str, str]] = {
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
 }
 """Kubernetes' words for taints -> EKS's."""
-
-
-def _interface(
-    interface: Interface, security_groups: Sequence[pulumi.Input[str]]
-) -> aws.ec2.LaunchTemplateNetworkInterfaceArgsDict:
-    """No subnet (EKS forbids it) and no word on public addresses (EC2 forbids it with more than one interface)."""
-    return {
-        "network_card_index": interface.network_card,
-        "device_index": interface.device,
-        "interface_type": interface.type,
-        "security_groups": list(security_groups),
-        "delete_on_termination": "true",
-    }
-
-
-def _reservation(reservation: Reservation | None) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
-    if reservation is None:
-        return None
-    if reservation.id is not None:
-        return {"capacity_reservation_target": {"capacity_reservation_id": reservation.id}}
-    return {"capacity_reservation_target": {"capacity_reservation_resource_group_arn": reservation.resource_group_arn}}

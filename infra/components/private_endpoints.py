@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from infra.naming import COMPONENT, Naming
 
-SERVICES: Final = (
+FOR_EKS: Final = (
     "autoscaling",  # cluster autoscaler
     "ec2",  # vpc-cni, kubelet
     "ec2messages",  # Session Manager
@@ -25,6 +25,17 @@ SERVICES: Final = (
 )
 """https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
 
+FOR_EC2: Final = (
+    "autoscaling",  # join service: who belongs to the cluster
+    "ec2",
+    "ec2messages",  # Session Manager
+    "elasticfilesystem",  # EFS mount helper
+    "ssm",  # Session Manager
+    "ssmmessages",
+    "sts",  # join service: who am I
+)
+"""Of plain EC2 clusters; S3 has its gateway."""
+
 
 @dataclass(frozen=True)
 class PrivateEndpointsArgs:
@@ -33,6 +44,7 @@ class PrivateEndpointsArgs:
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     client_security_group_id: pulumi.Input[str]
+    services: Sequence[str]
 
 
 class PrivateEndpoints(pulumi.ComponentResource):
@@ -74,7 +86,7 @@ class PrivateEndpoints(pulumi.ComponentResource):
                 tags=args.naming.tags(Name=f"{name}-{service}"),
                 opts=child,
             )
-            for service in SERVICES
+            for service in args.services
         ]
         self.register_outputs({})
 

@@ -1,6 +1,6 @@
 """One file system for code, data and checkpoints of all jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -130,6 +130,11 @@ class SharedStorage(pulumi.ComponentResource):
     @property
     def file_system_id(self) -> pulumi.Output[str]:
         return self._file_system_id
+
+    @property
+    def mount_targets(self) -> Sequence[pulumi.Resource]:
+        """What must be there before a node can mount; none for a file system of somebody else."""
+        return self._mount_targets
 
     @property
     def access_point_id(self) -> pulumi.Output[str]:

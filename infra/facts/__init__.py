@@ -2,6 +2,7 @@
 
 from infra.facts.gather import gather
 from infra.facts.model import (
+    Ami,
     Caller,
     Existing,
     ExistingPool,
@@ -16,6 +17,7 @@ from infra.facts.model import (
 )
 
 __all__ = [
+    "Ami",
     "Caller",
     "Existing",
     "ExistingPool",

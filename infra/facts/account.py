@@ -39,7 +39,7 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
     """The quotas that limit the stack by code, and the types whose quota is not known."""
     found: dict[str, Quota] = {}
     unknown: list[str] = []
-    wanted = [(settings.target.system.instance_type, False)]
+    wanted = [(settings.target.head_type, False)]
     wanted += [(pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if is_limited(pool.capacity)]
     for type_name, spot in wanted:
         limit = quota(type_name, spot=spot)

@@ -64,6 +64,10 @@ class Clients:
         return self._client("ec2")
 
     @cached_property
+    def autoscaling(self) -> Any:
+        return self._client("autoscaling")
+
+    @cached_property
     def eks(self) -> Any:
         return self._client("eks")
 
@@ -81,7 +85,7 @@ class Clients:
 
     def make(self, settings: "Settings") -> None:
         """Make the clients that the settings need: boto3 makes them safely in one thread only."""
-        _ = self.ec2, self.eks, self.quotas
+        _ = self.ec2, self.quotas, self.eks if settings.is_eks else self.autoscaling
         if settings.storage.existing_file_system_id:
             _ = self.efs
 

@@ -1,14 +1,15 @@
 """All questions to AWS, and to upstream, at once, since each answer takes a round trip."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from infra.facts import account, ec2, efs, eks
+from infra.facts import account, ec2, ec2_cluster, efs, eks
 from infra.facts.clients import Clients, Denied, asked
-from infra.facts.model import Caller, Facts, FactsError
+from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
+from infra.instances import InstanceType
 from infra.naming import STACK_TAG
 from infra.platform import manifests
 from infra.settings import Settings
@@ -69,8 +70,7 @@ def gather(settings: Settings) -> Facts:
 
 
 def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questions) -> Facts:
-    cluster = settings.cluster_name
-    names = {pool.instance_type for pool in settings.pools} | {settings.target.system.instance_type}
+    names = {pool.instance_type for pool in settings.pools} | {settings.target.head_type}
     names.discard("")
     quotas_needed, without_quota = account.quotas_needed(settings)
 
@@ -79,10 +79,10 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     zones = ask.needed(lambda: ec2.zones(clients))
     stack_zones = ask.needed(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
     stack_vpc = ask.needed(lambda: ec2.stack_vpc(clients, STACK_TAG, settings.stack))
-    existing = ask.needed(lambda: eks.existing(clients, cluster))
+    existing = ask.needed(lambda: _existing(settings, clients))
     principal = _principal(clients, caller, ask)
     quotas = ask.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
-    versions = ask.optional("Kubernetes versions", lambda: eks.kubernetes_versions(clients), tuple[str, ...]())
+    versions = ask.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), tuple[str, ...]())
     addons = ask.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
     named = _Named(settings, clients, ask)
     upstream = ask.needed(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
@@ -90,7 +90,8 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     missing_types = names - types.result().keys()
     all_types = ask.needed(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
     ask.unchecked.extend(f"vCPU quota of {name}: AWS's list of quotas does not name it" for name in without_quota)
-    limits = quotas.result()
+    limits, has = quotas.result(), existing.result()
+    ami = ask.needed(lambda: _ami(settings, clients, has, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     ask.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS does not say it" for code in unread)
     facts = Facts(
@@ -104,10 +105,28 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         quotas=limits or {},
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
-        existing=replace(existing.result(), zones=stack_zones.result(), own_vpc=stack_vpc.result()),
+        ami=ami,
+        existing=replace(has, zones=stack_zones.result(), own_vpc=stack_vpc.result()),
         manifests=upstream.result(),
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
+
+
+def _existing(settings: Settings, clients: Clients) -> Existing:
+    if settings.is_eks:
+        return eks.existing(clients, settings.cluster_name)
+    return ec2_cluster.existing(clients, settings.stack)
+
+
+def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
+    """The AMI of a plain EC2 cluster: the user's, else the one that its workers have, else the newest of this account."""
+    if settings.is_eks:
+        return None
+    named = settings.ec2.ami_id or existing.ami_id
+    if named:
+        return ec2_cluster.ami(clients, named)
+    head = types.get(settings.ec2.master_type)
+    return ec2_cluster.newest_ami(clients, head.architecture if head else "x86_64", settings.ec2.openmpi)
 
 
 def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
@@ -135,11 +154,17 @@ def _principal(clients: Clients, caller: Caller, ask: _Questions) -> "Future[str
     return ask.optional("the IAM role behind the caller", lambda: account.role_arn(clients, role), None)
 
 
+def _kubernetes_versions(settings: Settings, clients: Clients) -> tuple[str, ...]:
+    return eks.kubernetes_versions(clients) if settings.is_eks else ()
+
+
 def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset[str]]:
-    version = settings.target.kubernetes_version
+    if not settings.is_eks:
+        return {}
+    version = settings.eks.kubernetes_version
     if version not in KUBERNETES_VERSIONS:
         return {}
-    return eks.addon_versions(clients, version, {*addon_versions(version), *settings.target.addon_versions})
+    return eks.addon_versions(clients, version, {*addon_versions(version), *settings.eks.addon_versions})
 
 
 class _Named:

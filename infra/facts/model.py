@@ -73,8 +73,17 @@ class FileSystem:
 
 
 @dataclass(frozen=True)
+class Ami:
+    """What nodes of a plain EC2 cluster start from."""
+
+    id: str
+    architecture: Architecture
+    root_device: str
+
+
+@dataclass(frozen=True)
 class ExistingPool:
-    """A node group that this stack made before."""
+    """A node group (or a plain cluster's group of workers) that this stack made before."""
 
     zone: str
     min_size: int
@@ -105,6 +114,8 @@ class Existing:
     """Zones in which the control plane has its interfaces, by name; for the life of the cluster."""
     own_vpc: OwnVpc | None = None
     """The VPC that this stack made."""
+    ami_id: str | None = None
+    """The AMI of a plain EC2 cluster's workers."""
     has_public_endpoint: bool = False
     """Whether the Kubernetes API is reached from outside its network."""
 
@@ -151,6 +162,8 @@ class Facts:
     file_system: FileSystem | None = None
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """AMI id the stack names -> its architecture."""
+    ami: Ami | None = None
+    """What the nodes of a plain EC2 cluster start from; None where there is none."""
     existing: Existing = Existing()
     manifests: Manifests = NONE
     """Upstream's manifests that the stack's platform is made of."""

@@ -14,6 +14,7 @@ from infra.validation import (
     moves,
     names,
     network,
+    plain,
     platform,
     pools,
     quotas,
@@ -26,15 +27,12 @@ from infra.validation import (
 
 __all__ = ["Problem", "check", "check_offline"]
 
-OFFLINE: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
+Offline = tuple[Callable[[Settings], Iterator[Problem]], ...]
+WithFacts = tuple[Callable[[Settings, Facts], Iterator[Problem]], ...]
+
+OFFLINE: Offline = (
     names.region,
     names.stack,
-    cluster.known_version,
-    cluster.known_addons,
-    cluster.log_retention,
-    access.public_endpoint,
-    access.public_cidrs,
-    access.admins,
     network.new_or_existing,
     network.cidr,
     network.zones,
@@ -43,30 +41,45 @@ OFFLINE: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
     storage.mount_path,
     storage.new_or_existing,
     names.pools,
-    sizes.system,
     sizes.pools,
     pools.root_volume,
-    pools.image_ids,
     pools.zones_of_network,
     capacity.one_source,
     capacity.no_placement_group,
+    tags.cost_center,
+    tags.extra,
+)
+"""Rules for every kind of cluster."""
+
+OFFLINE_EKS: Offline = (
+    cluster.known_version,
+    cluster.known_addons,
+    cluster.log_retention,
+    access.public_endpoint,
+    access.public_cidrs,
+    access.admins,
+    sizes.system,
+    pools.image_ids,
     labels.pools,
     platform.namespaces,
     platform.numbers,
     platform.image_registry,
     platform.manifest_mirror,
-    tags.cost_center,
-    tags.extra,
     jobs.listed,
 )
 
-WITH_FACTS: tuple[Callable[[Settings, Facts], Iterator[Problem]], ...] = (
-    access.caller,
-    cluster.offered_version,
-    cluster.offered_addons,
+OFFLINE_EC2: Offline = (
+    plain.without_kubernetes,
+    plain.one_pool,
+    plain.login,
+    plain.public_keys,
+    plain.ssh_cidrs,
+    plain.ami_id,
+    plain.log_retention,
+)
+
+WITH_FACTS: WithFacts = (
     network.zones_exist,
-    moves.vpc,
-    moves.zones,
     subnets.existing_vpc,
     subnets.existing_subnets,
     subnets.enough_addresses,
@@ -74,28 +87,40 @@ WITH_FACTS: tuple[Callable[[Settings, Facts], Iterator[Problem]], ...] = (
     pools.types_exist,
     pools.types_have_gpus,
     pools.efa,
-    pools.images,
     pools.placement_groups,
     zones.of_pools,
-    zones.of_system,
     capacity.purchase,
     capacity.reservations,
     capacity.reservation_sizes,
+    quotas.enough,
+)
+
+WITH_FACTS_EKS: WithFacts = (
+    access.caller,
+    cluster.offered_version,
+    cluster.offered_addons,
+    moves.vpc,
+    moves.zones,
+    pools.images,
+    zones.of_system,
     platform.reachable,
     platform.manifests,
-    quotas.enough,
     jobs.in_cluster,
 )
+
+WITH_FACTS_EC2: WithFacts = (plain.ami, plain.master_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:
     """The problems that show without asking AWS."""
-    return list(dict.fromkeys(problem for rule in OFFLINE for problem in rule(settings)))
+    rules = (*OFFLINE, *(OFFLINE_EKS if settings.is_eks else OFFLINE_EC2))
+    return list(dict.fromkeys(problem for rule in rules for problem in rule(settings)))
 
 
 def check(settings: Settings, facts: Facts) -> list[Problem]:
     """All problems."""
     found = check_offline(settings)
     told = {problem.path for problem in found}  # what AWS says of a value that is no value adds nothing
-    found += [problem for rule in WITH_FACTS for problem in rule(settings, facts) if problem.path not in told]
+    rules = (*WITH_FACTS, *(WITH_FACTS_EKS if settings.is_eks else WITH_FACTS_EC2))
+    found += [problem for rule in rules for problem in rule(settings, facts) if problem.path not in told]
     return list(dict.fromkeys(found))

@@ -17,7 +17,7 @@ _EXAMPLE = "arn:aws:iam::123456789012:role/Admin"
 
 
 def public_endpoint(settings: Settings) -> Iterator[Problem]:
-    access, path = settings.target.endpoint_access, "target.endpointAccess"
+    access, path = settings.eks.endpoint_access, "target.endpointAccess"
     if access.public and not access.public_cidrs:
         yield Problem(f"{path}.publicCidrs", "is missing, but public is true; name who may reach it, like [203.0.113.0/24]")
     if access.public is False and access.public_cidrs:
@@ -25,7 +25,7 @@ def public_endpoint(settings: Settings) -> Iterator[Problem]:
 
 
 def public_cidrs(settings: Settings) -> Iterator[Problem]:
-    access, path = settings.target.endpoint_access, "target.endpointAccess.publicCidrs"
+    access, path = settings.eks.endpoint_access, "target.endpointAccess.publicCidrs"
     if len(access.public_cidrs) > MOST_CIDRS:
         yield Problem(path, f"has {len(access.public_cidrs)} entries; EKS takes {MOST_CIDRS}")
     for index, text in enumerate(access.public_cidrs):
@@ -47,7 +47,7 @@ _PRIVATE = tuple(
 
 
 def admins(settings: Settings) -> Iterator[Problem]:
-    for index, arn in enumerate(settings.target.admins):
+    for index, arn in enumerate(settings.eks.admins):
         where = f"target.admins[{index}]"
         session = _SESSION.fullmatch(arn)
         if session:
@@ -55,7 +55,7 @@ def admins(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, f"{shown(arn)} is a session; write its role, like {role}")
         elif not _PRINCIPAL.fullmatch(arn):
             yield Problem(where, f"{shown(arn)} is not the ARN of an IAM user or role; write one like {_EXAMPLE}")
-        if arn in settings.target.admins[:index]:
+        if arn in settings.eks.admins[:index]:
             yield Problem(where, f"{shown(arn)} is named twice; remove one")
 
 
@@ -64,6 +64,6 @@ def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
     who = facts.caller
     if who.is_root:
         yield Problem("caller", f"{who.arn} is the account's root, to which EKS gives no access; use an IAM user or role")
-    elif who.principal_arn is None and not settings.target.admins:
+    elif who.principal_arn is None and not settings.eks.admins:
         way_out = "allow it iam:GetRole, or name its role in target.admins"
         yield Problem("caller", f"{who.arn} is a session of a role that cannot be looked up; {way_out}")

@@ -20,7 +20,7 @@ RETENTION_DAYS = (
 
 
 def known_version(settings: Settings) -> Iterator[Problem]:
-    version = settings.target.kubernetes_version
+    version = settings.eks.kubernetes_version
     if not _VERSION.fullmatch(version):
         example = shown(KUBERNETES_VERSIONS[-2])
         yield Problem(_WHERE, f"{shown(version)} is not a version of EKS; write major and minor, like {example}")
@@ -30,7 +30,7 @@ def known_version(settings: Settings) -> Iterator[Problem]:
 
 
 def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    version, now = settings.target.kubernetes_version, facts.existing.cluster_version
+    version, now = settings.eks.kubernetes_version, facts.existing.cluster_version
     if not _VERSION.fullmatch(version) or version == now:
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
@@ -45,18 +45,18 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def known_addons(settings: Settings) -> Iterator[Problem]:
     known = addon_versions(KUBERNETES_VERSIONS[-1])
-    for name in settings.target.addon_versions:
+    for name in settings.eks.addon_versions:
         if name not in known:
             hint = did_you_mean(name, known) or f"; there are {all_of(sorted(known))}"
             yield Problem(f"target.addonVersions.{name}", f"is not an add-on of this program{hint}")
 
 
 def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    version = settings.target.kubernetes_version
+    version = settings.eks.kubernetes_version
     if not facts.addon_versions or version not in KUBERNETES_VERSIONS:
         return
     tested = addon_versions(version)
-    for name, wanted in {**tested, **settings.target.addon_versions}.items():
+    for name, wanted in {**tested, **settings.eks.addon_versions}.items():
         offered = facts.addon_versions.get(name, frozenset())
         if name not in tested or wanted in offered:
             continue
@@ -64,7 +64,7 @@ def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if not offered:
             way_out = "choose another target.kubernetesVersion"
             yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}; {way_out}")
-        elif name in settings.target.addon_versions:
+        elif name in settings.eks.addon_versions:
             yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}; the newest is {_newest(offered)}")
         else:
             gone = f"the tested {wanted} is no longer offered for Kubernetes {version}"
@@ -76,7 +76,11 @@ def _newest(versions: Collection[str]) -> str:
 
 
 def log_retention(settings: Settings) -> Iterator[Problem]:
-    days = settings.target.log_retention_days
+    yield from retention(settings.eks.log_retention_days)
+
+
+def retention(days: int) -> Iterator[Problem]:
+    """Whether CloudWatch Logs has the period."""
     if days not in RETENTION_DAYS:
         near = sorted(sorted(RETENTION_DAYS, key=lambda one: abs(one - days))[:2])
         yield Problem("target.logRetentionDays", f"{days} is not a period of CloudWatch Logs; write {near[0]} or {near[1]}")

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
 from infra.problems import Problem, shown
-from infra.settings import SYSTEM_POOL, Settings
+from infra.settings import Settings
+from infra.targets import SYSTEM_POOL
 from infra.validation.where import pools_with_paths
 
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")

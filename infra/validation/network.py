@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from infra.facts.model import Facts
-from infra.placement import LEAST_ZONES, MOST_ZONES
+from infra.placement import MOST_ZONES, least_zones
 from infra.problems import Problem, all_of, shown
 from infra.settings import SERVICE_CIDR, Settings
 from infra.validation import ids
@@ -29,7 +29,8 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
             if value is not None:
                 yield Problem(f"network.{name}", "is for a new VPC, but vpcId names an existing one; remove one of them")
         if not network.subnet_ids:
-            yield Problem("network.subnetIds", "is missing; name private subnets of the VPC in at least two zones")
+            where = " in at least two zones" if settings.is_eks else ""
+            yield Problem("network.subnetIds", f"is missing; name private subnets of the VPC{where}")
     elif network.subnet_ids:
         yield Problem("network.vpcId", "is missing, but subnetIds names subnets; name their VPC")
 
@@ -57,16 +58,18 @@ def cidr(settings: Settings) -> Iterator[Problem]:
         yield Problem(where, f"{shown(text)} is a /{block.prefixlen}; write a /{LARGEST} to /{SMALLEST}")
     if not any(block.subnet_of(private) for private in PRIVATE):
         yield Problem(where, f"{shown(text)} is not private; choose from {all_of(str(one) for one in PRIVATE)}")
-    if block.overlaps(IPv4Network(SERVICE_CIDR)):
+    if settings.is_eks and block.overlaps(IPv4Network(SERVICE_CIDR)):
         yield Problem(where, f"{shown(text)} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services; choose another")
 
 
 def zones(settings: Settings) -> Iterator[Problem]:
     network, where = settings.network, "network.zones"
     count = network.zone_count
-    if network.zones is not None and not LEAST_ZONES <= (count or 0) <= MOST_ZONES:
+    least = least_zones(settings)
+    if network.zones is not None and not least <= (count or 0) <= MOST_ZONES:
         verb = "names" if isinstance(network.zones, tuple) else "asks for"
-        yield Problem(where, f"{verb} {count or 0}; EKS needs {LEAST_ZONES}, and this program uses at most {MOST_ZONES}")
+        needed = f"EKS needs {least}" if settings.is_eks else f"a cluster needs {least}"
+        yield Problem(where, f"{verb} {count or 0}; {needed}, and this program uses at most {MOST_ZONES}")
     for index, name in enumerate(network.zone_names):
         if name in network.zone_names[:index]:
             yield Problem(f"{where}[{index}]", f"{shown(name)} is named twice; remove one")
@@ -85,5 +88,5 @@ def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
             not_there = f"{shown(name)} is not a zone of {facts.region} that EKS can use"
             yield Problem(f"network.zones[{index}]", f"{not_there}; choose from {all_of(names)}")
     count = settings.network.zones
-    if isinstance(count, int) and LEAST_ZONES <= count <= MOST_ZONES and count > len(names):
+    if isinstance(count, int) and least_zones(settings) <= count <= MOST_ZONES and count > len(names):
         yield Problem("network.zones", f"asks for {count}, but {facts.region} has {len(names)} that EKS can use: {all_of(names)}")

@@ -58,7 +58,7 @@ def manifest_mirror(settings: Settings) -> Iterator[Problem]:
 
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Nobody is inside a VPC that is yet to be made. In one that exists, `pulumi up` looks when the cluster is there."""
-    if settings.target.endpoint_access.is_public:
+    if settings.eks.endpoint_access.is_public:
         return
     asked, cluster, where = settings.platform.install, facts.existing, "platform.install"
     if asked and cluster.cluster_version is None and not settings.network.is_existing:

@@ -8,7 +8,7 @@ from infra.placement import has_efa
 from infra.problems import Problem, nearest, one_of, shown
 from infra.settings import Settings
 from infra.validation import ids
-from infra.validation.where import account, pools_with_paths, pools_with_types
+from infra.validation.where import account, head_path, pools_with_paths, pools_with_types
 
 GPU_FAMILIES = ("g", "p")
 """First letters of the types with NVIDIA GPUs."""
@@ -39,10 +39,10 @@ def zones_of_network(settings: Settings) -> Iterator[Problem]:
 
 
 def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    with_gpus = [name for name in facts.type_names if name.startswith(GPU_FAMILIES)]
+    with_gpus = [name for name in facts.type_names if name.startswith(GPU_FAMILIES) or not settings.is_eks]
     named = [(f"{path}.instanceType", pool.instance_type, with_gpus) for path, pool in pools_with_paths(settings)]
-    system = settings.target.system.instance_type
-    for where, name, choices in [("target.system.instanceType", system, facts.type_names), *named]:
+    head = (head_path(settings), settings.target.head_type, facts.type_names)
+    for where, name, choices in [head, *named]:
         if name not in facts.instance_types:
             near = nearest(name, choices, most=3)
             hint = f"; did you mean {one_of(near)}?" if near else "; choose another"
@@ -51,11 +51,11 @@ def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
-        if not instance_type.has_nvidia_gpus:
+        if not instance_type.has_nvidia_gpus and (settings.is_eks or instance_type.gpu_manufacturer):
             way_out = "choose a type with NVIDIA GPUs, like g5.xlarge"
             yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_gpus(instance_type)}; {way_out}")
-    system = facts.instance_types.get(settings.target.system.instance_type)
-    if system and system.gpu_manufacturer:
+    system = facts.instance_types.get(settings.target.head_type)
+    if system and system.gpu_manufacturer and settings.is_eks:
         yield Problem("target.system.instanceType", f"{shown(system.name)} has GPUs; choose a type without, like m7i.large")
 
 

@@ -35,12 +35,12 @@ def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
-    system = settings.target.system
-    instance_type = facts.instance_types.get(system.instance_type)
-    limit = quota(system.instance_type, spot=False)
+    where, name = ("target.system.maxSize" if settings.is_eks else "target.masterType"), settings.target.head_type
+    instance_type = facts.instance_types.get(name)
+    limit = quota(name, spot=False)
     if limit and instance_type:
-        who = f"{system.max_size} {system.instance_type}"
-        yield limit, _Need("target.system.maxSize", who, system.max_size * instance_type.vcpus)
+        most = settings.eks.system.max_size if settings.is_eks else 1
+        yield limit, _Need(where, f"{most} {name}", most * instance_type.vcpus)
     for path, pool, pool_type in pools_with_types(settings, facts):
         limit = quota(pool.instance_type, spot=isinstance(pool.capacity, Spot))
         if limit and is_limited(pool.capacity):

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from infra.problems import Problem
-from infra.settings import Pool, Settings, SystemPool
+from infra.settings import Pool, Settings
+from infra.targets import SystemPool
 from infra.validation.where import pools_with_paths
 
 
 def system(settings: Settings) -> Iterator[Problem]:
-    path, pool = "target.system", settings.target.system
+    path, pool = "target.system", settings.eks.system
     if pool.min_size < 1:
         yield Problem(f"{path}.minSize", f"{pool.min_size} leaves no node for the cluster's own pods; write at least 1")
     yield from _in_order(path, pool)

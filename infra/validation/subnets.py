@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 
 from infra.addresses import zone_addresses
 from infra.facts.model import Facts
-from infra.placement import LEAST_ZONES, pool_zone, vpc_zones
+from infra.placement import least_zones, pool_zone, vpc_zones
 from infra.problems import Problem, all_of, shown
 from infra.settings import SERVICE_CIDR, Settings
 from infra.validation.where import account
@@ -28,7 +28,7 @@ def existing_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for name, on in (("enableDnsSupport", facts.vpc.dns_support), ("enableDnsHostnames", facts.vpc.dns_hostnames)):
         if not on:
             yield Problem(where, f"{vpc_id} has {name} off, without which nodes do not find the cluster; switch it on")
-    for block in facts.vpc.cidrs:
+    for block in facts.vpc.cidrs if settings.is_eks else ():
         if IPv4Network(block).overlaps(IPv4Network(SERVICE_CIDR)):
             overlap = f"whose {block} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services"
             yield Problem(where, f"names {vpc_id}, {overlap}; use another VPC")
@@ -46,10 +46,10 @@ def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
         elif subnet and subnet.is_public:
             way_out = "name a private one, since nodes get no public addresses"
             yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {way_out}")
-        elif subnet and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
+        elif subnet and settings.is_eks and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
             yield Problem(where, f"{one} has {subnet.free_addresses} free addresses; EKS needs {EKS_ADDRESSES} in each subnet")
     zones = {subnet.zone for subnet in found}
-    if found and len(found) == len(network.subnet_ids) and len(zones) < LEAST_ZONES:
+    if found and len(found) == len(network.subnet_ids) and len(zones) < least_zones(settings):
         way_out = "name subnets in at least two zones, which EKS needs"
         yield Problem("network.subnetIds", f"are all in {found[0].zone}; {way_out}")
 
@@ -58,11 +58,12 @@ def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Per zone: the addresses of its private subnets, and those that its nodes may come to need."""
     for zone in vpc_zones(settings, facts):
         free, nodes = _free_addresses(settings, facts, zone), _most_nodes(settings, facts, zone)
-        needed = nodes.total() * NODE_ADDRESSES
+        each = NODE_ADDRESSES if settings.is_eks else 1
+        needed = nodes.total() * each
         if free is None or needed <= free:
             continue
         who = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)
-        need = f"but its nodes, at most {who}, need {needed} ({NODE_ADDRESSES} each)"
+        need = f"but its nodes, at most {who}, need {needed} ({each} each)"
         if settings.network.is_existing:
             have = f"leave {free} addresses in {zone}"
             yield Problem("network.subnetIds", f"{have}, {need}; name larger subnets, or lower maxSize")
@@ -73,8 +74,11 @@ def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def _most_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
     """Pool -> the nodes that it may come to have in a zone. In an existing VPC, those that it has are not free any more."""
-    system = settings.target.system
-    nodes = Counter({system.name: system.max_size})
+    nodes: Counter[str] = Counter()
+    if settings.is_eks:
+        nodes[settings.eks.system.name] = settings.eks.system.max_size
+    elif any(pool_zone(pool, settings, facts) == zone for pool in settings.pools):
+        nodes["the master"] = 1
     for pool in settings.pools:
         if pool_zone(pool, settings, facts) == zone:
             nodes[pool.name] += pool.max_size

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from infra.naming import BASE_TAGS, COST_TAG, POOL_TAG
+from infra.naming import BASE_TAGS, COST_TAG, POOL_TAG, ROLE_TAG
 from infra.problems import Problem, shown
 from infra.settings import Settings
 
@@ -32,7 +32,7 @@ def extra(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, 'begins with "aws:", which AWS keeps for itself; choose another key')
         elif key == COST_TAG:
             yield Problem(where, "is set from costCenter; write it there")
-        elif key in (*BASE_TAGS, POOL_TAG, "Name"):
+        elif key in (*BASE_TAGS, POOL_TAG, ROLE_TAG, "Name"):
             yield Problem(where, "is set by this program; choose another key")
         elif _CONTROLLERS.search(key):
             yield Problem(where, "is a key that Kubernetes controllers act on; choose another")

@@ -20,6 +20,11 @@ def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Po
             yield path, pool, instance_type
 
 
+def head_path(settings: Settings) -> str:
+    """Where the user writes the type beside the pools'."""
+    return "target.system.instanceType" if settings.is_eks else "target.masterType"
+
+
 def account(facts: Facts) -> str:
     """Where AWS looked for what the stack names."""
     return f"{facts.region} of account {facts.caller.account}"

@@ -57,7 +57,8 @@ def _nowhere(
 
 
 def of_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    name, zones = settings.target.system.instance_type, vpc_zones(settings, facts)
+    """CPU nodes of an EKS cluster; a plain cluster's master is where its workers are."""
+    name, zones = settings.target.head_type, vpc_zones(settings, facts)
     if zones and name in facts.instance_types and not offering_zones(name, settings, facts):
         yield Problem(
             "target.system.instanceType", f"{shown(name)} is not offered in the VPC's zones, {all_of(zones)}; choose another"

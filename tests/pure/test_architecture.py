@@ -17,6 +17,7 @@ FOR_COMPONENTS = {
     "infra.boot",
     "infra.components",
     "infra.instances",
+    "infra.launching",
     "infra.naming",
     "infra.policies",
     "infra.versions",

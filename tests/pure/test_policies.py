@@ -20,6 +20,9 @@ IDENTITY: Mapping[str, Policy] = {
     "deliver_flow_logs": policies.deliver_flow_logs(LOG_GROUP),
     "exchange_node_keys": policies.exchange_node_keys(BUCKET),
     "exchange_job_keys": policies.exchange_job_keys(BUCKET),
+    "find_members": policies.find_members(),
+    "complete_join": policies.complete_join(ACCOUNT, "gpumpi-x-workers"),
+    "mount_through": policies.mount_through(ACCOUNT, "fs-1", "fsap-1"),
     "scale_groups": policies.scale_groups(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
 }
 KEYS: Mapping[str, Policy] = {
@@ -313,3 +316,58 @@ def test_the_autoscaler_scales_groups_of_its_own_cluster(
     action: str, resource: str, context: Mapping[str, str], allowed: bool
 ) -> None:
     assert allows(Request(action, resource, context), IDENTITY["scale_groups"]) is allowed
+
+
+# --- plain EC2 clusters
+
+WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:autoScalingGroupName/gpumpi-x-workers"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("autoscaling:CompleteLifecycleAction", WORKERS, True),
+        ("autoscaling:CompleteLifecycleAction", WORKERS + "-2", False),
+        ("autoscaling:CompleteLifecycleAction", WORKERS.replace("gpumpi-x", "gpumpi-y"), False),
+        ("autoscaling:CompleteLifecycleAction", WORKERS.replace("us-west-2", "eu-west-1"), False),
+        ("autoscaling:SetDesiredCapacity", WORKERS, False),
+        ("autoscaling:TerminateInstanceInAutoScalingGroup", WORKERS, False),
+    ],
+)
+def test_a_worker_completes_the_join_of_its_own_group_and_changes_nothing_else(action: str, resource: str, allowed: bool) -> None:
+    assert allows(Request(action, resource), IDENTITY["complete_join"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [
+        ("autoscaling:DescribeAutoScalingGroups", True),
+        ("autoscaling:DescribeAutoScalingInstances", True),
+        ("ec2:DescribeInstances", True),
+        ("ec2:DescribeInstanceAttribute", False),
+        ("ec2:RunInstances", False),
+        ("ec2:CreateTags", False),
+    ],
+)
+def test_a_node_asks_who_belongs_to_the_cluster_and_cannot_make_itself_a_member(action: str, allowed: bool) -> None:
+    assert allows(Request(action, "*"), IDENTITY["find_members"]) is allowed
+
+
+ACCESS_POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "context", "allowed"),
+    [
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, True),
+        ("elasticfilesystem:ClientWrite", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, True),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {}, False),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT + "2"}, False),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM + "2", {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, False),
+        ("elasticfilesystem:ClientRootAccess", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, False),
+    ],
+)
+def test_a_node_mounts_through_its_access_point_only(
+    action: str, resource: str, context: Mapping[str, str], allowed: bool
+) -> None:
+    assert allows(Request(action, resource, context), IDENTITY["mount_through"]) is allowed

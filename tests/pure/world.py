@@ -10,7 +10,7 @@ from typing import Any
 
 import moto
 
-from infra.facts import Caller, Facts, Subnet, Vpc, Zone
+from infra.facts import Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.instances import InstanceType, quota
 from infra.settings import Settings
 from infra.versions import KUBERNETES_VERSIONS, addon_versions
@@ -52,6 +52,13 @@ def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, 
     return Settings.load(values(*pools, platform=platform, **sections), stack=stack, region=region)
 
 
+def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
+    """A plain EC2 cluster, of four small workers where a test does not say which."""
+    target = {"kind": "ec2", **sections.pop("target", {})}
+    workers = pools or (pool("workers", "g6.48xlarge", 4, desiredSize=4),)
+    return Settings.load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
+
+
 def existing_network(*subnets: str) -> dict[str, Any]:
     """The `network` of a stack in an existing VPC."""
     return {"vpcId": VPC, "subnetIds": list(subnets) or [subnet_id("a"), subnet_id("b")]}
@@ -76,7 +83,7 @@ def vpc(**more: Any) -> Vpc:
 
 def facts(of: Settings, **more: Any) -> Facts:
     """Facts of an account in which everything is possible that the settings ask for by name."""
-    names = {one.instance_type for one in (of.target.system, *of.pools)}
+    names = {of.target.head_type, *(one.instance_type for one in of.pools)}
     known = {name: instance_type(name) for name in names if name in described_types()}
     fine = Facts(
         region=of.region,
@@ -90,6 +97,9 @@ def facts(of: Settings, **more: Any) -> Facts:
         kubernetes_versions=KUBERNETES_VERSIONS,
         addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
     )
+    if not of.is_eks:
+        head = known.get(of.ec2.master_type)
+        fine = replace(fine, ami=Ami(of.ec2.ami_id or IMAGE, head.architecture if head else "x86_64", "/dev/sda1"))
     if of.network.is_existing:
         fine = replace(fine, vpc=vpc(), subnets=subnets(subnet("a"), subnet("b")))
     return replace(fine, **more)

@@ -1,0 +1,152 @@
+"""A plain EC2 cluster: one master, and workers that come and go."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from infra import policies
+from infra.boot import ec2_node
+from infra.boot.ec2_node import ClusterFacts, SharedMount
+from infra.boot.eks_node import encoded
+from infra.components.ec2_master import Ec2Master, Ec2MasterArgs, MasterSpec
+from infra.components.ec2_workers import Ec2Workers, Ec2WorkersArgs, WorkersSpec
+from infra.components.instance_role import InstanceRole, InstanceRoleArgs
+from infra.naming import COMPONENT, Naming
+from infra.policies import Account
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The shared file system, as it is mounted."""
+
+    file_system_id: pulumi.Input[str]
+    access_point_id: pulumi.Input[str]
+    path: str
+
+
+@dataclass(frozen=True)
+class Ec2ClusterArgs:
+    naming: Naming
+    account: Account
+    master: MasterSpec
+    workers: WorkersSpec
+    # ranks
+    master_slots: int
+    """0 where the master only launches."""
+    master_idle_slots: int
+    """What it takes while there is no worker."""
+    worker_slots: int
+    # login
+    user: str
+    public_keys: Sequence[str]
+    # around it
+    key_bucket: pulumi.Input[str]
+    key_bucket_arn: pulumi.Input[str]
+    storage: Storage | None
+    vpc_id: pulumi.Input[str]
+    security_group_id: pulumi.Input[str]
+    master_subnet_id: pulumi.Input[str]
+    worker_subnet_ids: Sequence[pulumi.Input[str]]
+    placement_group: pulumi.Input[str] | None
+    master_is_placed: bool
+    after: Sequence[pulumi.Resource] = ()
+    """What a node needs to boot: routes, endpoints, mount targets."""
+
+
+class Ec2Cluster(pulumi.ComponentResource):
+    """Creates:
+    - a role for the master and one for the workers, who alone complete their group's lifecycle action
+    - the master, and the workers' auto scaling group; both are told at boot what they belong to
+    """
+
+    def __init__(self, name: str, args: Ec2ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Ec2Cluster", name, None, opts)
+        self._args = args
+        child = pulumi.ResourceOptions(parent=self)
+        naming = args.naming
+        join = policies.to_json(policies.complete_join(args.account, naming.workers))
+        self._master_role = self._create_role("master", {}, child)
+        self._worker_role = self._create_role("worker", {"join": join}, child)
+        self._master = Ec2Master(
+            naming.name("master"),
+            Ec2MasterArgs(
+                naming,
+                args.master,
+                profile_arn=self._master_role.profile_arn,
+                vpc_id=args.vpc_id,
+                security_group_id=args.security_group_id,
+                subnet_id=args.master_subnet_id,
+                user_data=self._user_data("master", slots=args.master_slots, idle_slots=args.master_idle_slots),
+                placement_group=args.placement_group if args.master_is_placed else None,
+                after=[*args.after, *self._master_role.permissions],
+            ),
+            child,
+        )
+        self._workers = Ec2Workers(
+            naming.workers,
+            Ec2WorkersArgs(
+                naming,
+                args.workers,
+                profile_arn=self._worker_role.profile_arn,
+                security_group_id=args.security_group_id,
+                subnet_ids=args.worker_subnet_ids,
+                user_data=self._user_data("worker", slots=args.worker_slots, idle_slots=0),
+                placement_group=args.placement_group,
+                after=[*args.after, *self._worker_role.permissions],
+            ),
+            child,
+        )
+        self.register_outputs({"masterId": self.master.instance_id, "autoScalingGroup": self.workers.group_name})
+
+    def _create_role(self, role: str, more: Mapping[str, pulumi.Input[str]], child: pulumi.ResourceOptions) -> InstanceRole:
+        args, account = self._args, self._args.account
+        keys = pulumi.Output.from_input(args.key_bucket_arn)
+        permissions: dict[str, pulumi.Input[str]] = {
+            "keys": keys.apply(lambda arn: policies.to_json(policies.exchange_node_keys(arn))),
+            "members": policies.to_json(policies.find_members()),
+            **more,
+        }
+        if args.storage is not None:
+            ids = pulumi.Output.all(args.storage.file_system_id, args.storage.access_point_id)
+            permissions["storage"] = ids.apply(lambda known: policies.to_json(policies.mount_through(account, *known)))
+        return InstanceRole(
+            args.naming.name(f"{role}-role"),
+            InstanceRoleArgs(args.naming, account, f"{role.capitalize()} of {args.naming.cluster}", permissions),
+            child,
+        )
+
+    def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
+        args, storage = self._args, self._args.storage
+        ids: list[pulumi.Input[str]] = [storage.file_system_id, storage.access_point_id] if storage else []
+        told = pulumi.Output.all(args.key_bucket, self._master_role.unique_id, self._worker_role.unique_id, *ids)
+
+        def render(values: Sequence[str]) -> str:
+            bucket, master_role, worker_role, *ids = values
+            facts = ClusterFacts(
+                stack=args.naming.stack,
+                region=args.account.region,
+                bucket=bucket,
+                user=args.user,
+                auto_scaling_group=args.naming.workers,
+                master_role_id=master_role,
+                worker_role_id=worker_role,
+            )
+            content = ec2_node.cluster_file(facts, role, slots=slots, idle_slots=idle_slots)
+            mount = SharedMount(ids[0], ids[1], storage.path) if storage else None
+            return encoded(ec2_node.user_data(content, args.public_keys, mount))
+
+        return told.apply(render)
+
+    @property
+    def master(self) -> Ec2Master:
+        return self._master
+
+    @property
+    def workers(self) -> Ec2Workers:
+        return self._workers
+
+    @property
+    def role_ids(self) -> dict[str, pulumi.Output[str]]:
+        """By role: the first part of the identities under which nodes write into the key bucket."""
+        return {"master": self._master_role.unique_id, "worker": self._worker_role.unique_id}

@@ -1,0 +1,150 @@
+"""The master of a plain EC2 cluster: where people log in and jobs start."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import launching
+from infra.instances import Interface
+from infra.launching import Reservation
+from infra.naming import COMPONENT, ROLE_TAG, Naming
+
+SSH: Final = 22
+PRIMARY: Final = Interface(0, 0, "interface")
+
+
+@dataclass(frozen=True)
+class MasterSpec:
+    """What the master is. Plain values, all decided before the first resource."""
+
+    instance_type: str
+    ami_id: str
+    root_device: str
+    root_volume_gib: int
+    ssh_cidrs: Sequence[str] = ()
+    capacity_block: bool = False
+    reservation: Reservation | None = None
+    interfaces: Sequence[Interface] = ()
+    """EFA layout; empty without EFA."""
+
+
+@dataclass(frozen=True)
+class Ec2MasterArgs:
+    naming: Naming
+    spec: MasterSpec
+    profile_arn: pulumi.Input[str]
+    vpc_id: pulumi.Input[str]
+    security_group_id: pulumi.Input[str]
+    subnet_id: pulumi.Input[str]
+    """A public one exactly where somebody comes in by SSH."""
+    user_data: pulumi.Input[str]
+    """Base64."""
+    placement_group: pulumi.Input[str] | None = None
+    after: Sequence[pulumi.Resource] = ()
+    """What it needs to boot."""
+
+
+class Ec2Master(pulumi.ComponentResource):
+    """Creates:
+    - a launch template: interfaces, encrypted disk, metadata of version 2 only, boot text
+    - the master; another template is another master, since an instance is told what to do at its first boot only
+    - where somebody comes in by SSH: a security group for those addresses alone, and an address that stays
+    """
+
+    def __init__(self, name: str, args: Ec2MasterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Ec2Master", name, None, opts)
+        self._name, self._args = name, args
+        self._child = pulumi.ResourceOptions(parent=self)
+        self._tags = args.naming.tags({ROLE_TAG: "master"}, Name=name)
+        ways_in = [self._create_way_in()] if args.spec.ssh_cidrs else []
+        template = self._create_launch_template(ways_in)
+        self._instance = aws.ec2.Instance(
+            name,
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            tags=self._tags,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(args.after),
+                replace_on_changes=["launchTemplate"],
+                # two at once would want the reserved instance twice
+                delete_before_replace=args.spec.reservation is not None,
+            ),
+        )
+        self._address = self._create_address() if args.spec.ssh_cidrs else None
+        self.register_outputs({"instanceId": self.instance_id})
+
+    def _create_way_in(self) -> pulumi.Output[str]:
+        args, name = self._args, f"{self._name}-ssh"
+        group = aws.ec2.SecurityGroup(
+            name,
+            vpc_id=args.vpc_id,
+            description=f"SSH to {args.naming.cluster}",
+            tags=args.naming.tags(Name=name),
+            opts=self._child,
+        )
+        for cidr in args.spec.ssh_cidrs:
+            aws.vpc.SecurityGroupIngressRule(
+                f"{name}-{cidr}-ingress",
+                security_group_id=group.id,
+                cidr_ipv4=cidr,
+                ip_protocol="tcp",
+                from_port=SSH,
+                to_port=SSH,
+                description="SSH from an address that the stack names",
+                tags=args.naming.tags(Name=f"{name}-{cidr}-ingress"),
+                opts=self._child,
+            )
+        return group.id
+
+    def _create_launch_template(self, ways_in: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
+        spec, args = self._args.spec, self._args
+        primary, *others = spec.interfaces or (PRIMARY,)
+        first = launching.interface(primary, [args.security_group_id, *ways_in])
+        first["subnet_id"] = args.subnet_id
+        rest = [launching.interface(one, [args.security_group_id]) for one in others]
+        for one in rest:
+            one["subnet_id"] = args.subnet_id
+        return aws.ec2.LaunchTemplate(
+            f"{self._name}-launch-template",
+            description=f"Master of {args.naming.cluster}",
+            update_default_version=True,
+            image_id=spec.ami_id,
+            instance_type=spec.instance_type,
+            iam_instance_profile={"arn": args.profile_arn},
+            instance_market_options={"market_type": "capacity-block"} if spec.capacity_block else None,
+            capacity_reservation_specification=launching.reservation(spec.reservation),
+            placement={"group_name": args.placement_group} if args.placement_group is not None else None,
+            network_interfaces=[first, *rest],
+            block_device_mappings=[launching.root_disk(spec.root_device, spec.root_volume_gib)],
+            metadata_options=launching.METADATA,
+            monitoring={"enabled": True},
+            tag_specifications=[{"resource_type": kind, "tags": self._tags} for kind in ("volume", "network-interface")],
+            user_data=args.user_data,
+            tags=self._tags,
+            # another tag would be another version, for which the master would be replaced
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
+        )
+
+    def _create_address(self) -> aws.ec2.Eip:
+        return aws.ec2.Eip(
+            f"{self._name}-address",
+            domain="vpc",
+            network_interface=self._instance.primary_network_interface_id,
+            tags=self._args.naming.tags(Name=f"{self._name}-address"),
+            opts=self._child,
+        )
+
+    @property
+    def instance_id(self) -> pulumi.Output[str]:
+        return self._instance.id
+
+    @property
+    def private_address(self) -> pulumi.Output[str]:
+        return self._instance.private_ip
+
+    @property
+    def public_address(self) -> pulumi.Output[str] | None:
+        return self._address.public_ip if self._address else None

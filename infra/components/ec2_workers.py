@@ -1,0 +1,131 @@
+"""The workers of a plain EC2 cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from infra import launching
+from infra.boot.ec2_node import HOOK
+from infra.instances import Interface
+from infra.launching import Reservation
+from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, Naming
+
+JOIN_SECONDS: Final = 900
+"""How long a worker may take from its launch until it has joined; GPU instances with terabytes of memory boot for minutes."""
+
+Market = Literal["on-demand", "spot", "capacity-block"]
+
+
+@dataclass(frozen=True)
+class WorkersSpec:
+    """What the workers are. Plain values, all decided before the first resource."""
+
+    pool: str
+    instance_type: str
+    ami_id: str
+    root_device: str
+    root_volume_gib: int
+    minimum: int
+    desired: int
+    maximum: int
+    keep_desired: bool
+    """The group is there, and `scripts/cluster scale` owns its size."""
+    market: Market = "on-demand"
+    reservation: Reservation | None = None
+    interfaces: Sequence[Interface] = ()
+    """EFA layout; empty without EFA."""
+    placement: str | None = None
+    """What was chosen where the user left the placement group to us."""
+
+
+@dataclass(frozen=True)
+class Ec2WorkersArgs:
+    naming: Naming
+    spec: WorkersSpec
+    profile_arn: pulumi.Input[str]
+    security_group_id: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]
+    user_data: pulumi.Input[str]
+    """Base64."""
+    placement_group: pulumi.Input[str] | None = None
+    after: Sequence[pulumi.Resource] = ()
+    """What a worker needs to boot and join."""
+
+
+class Ec2Workers(pulumi.ComponentResource):
+    """Creates:
+    - a launch template: interfaces, encrypted disk, metadata of version 2 only, reservation and placement, boot text
+    - an auto scaling group, in which a worker is in service only when it has joined the cluster, and is replaced if it cannot
+    """
+
+    def __init__(self, name: str, args: Ec2WorkersArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"{COMPONENT}:Ec2Workers", name, None, opts)
+        self._name, self._args = name, args
+        self._tags = args.naming.tags({POOL_TAG: args.spec.pool, ROLE_TAG: "worker"}, Name=name)
+        self._group = self._create_group(self._create_launch_template())
+        self.register_outputs({"autoScalingGroup": self.group_name})
+
+    def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
+        spec, args = self._args.spec, self._args
+        return aws.ec2.LaunchTemplate(
+            f"{self._name}-launch-template",
+            description=f"Workers of {args.naming.cluster}",
+            update_default_version=True,
+            image_id=spec.ami_id,
+            instance_type=spec.instance_type,
+            iam_instance_profile={"arn": args.profile_arn},
+            instance_market_options=None if spec.market == "on-demand" else {"market_type": spec.market},
+            capacity_reservation_specification=launching.reservation(spec.reservation),
+            placement={"group_name": args.placement_group} if args.placement_group is not None else None,
+            # security groups are on the instance or on every interface, never both
+            vpc_security_group_ids=None if spec.interfaces else [args.security_group_id],
+            network_interfaces=[launching.interface(one, [args.security_group_id]) for one in spec.interfaces] or None,
+            block_device_mappings=[launching.root_disk(spec.root_device, spec.root_volume_gib)],
+            metadata_options=launching.METADATA,
+            monitoring={"enabled": True},
+            tag_specifications=[
+                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "volume", "network-interface")
+            ],
+            user_data=args.user_data,
+            tags=self._tags,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _create_group(self, template: aws.ec2.LaunchTemplate) -> aws.autoscaling.Group:
+        spec, args = self._args.spec, self._args
+        tags: Mapping[str, str] = {**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {})}
+        return aws.autoscaling.Group(
+            self._name,
+            name=args.naming.workers,
+            min_size=spec.minimum,
+            desired_capacity=spec.desired,
+            max_size=spec.maximum,
+            vpc_zone_identifiers=list(args.subnet_ids),
+            # instances that run stay as they are: a job may be on them
+            launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            # with the group, and not beside it: else the first workers would be in service before the hook is there
+            initial_lifecycle_hooks=[
+                {
+                    "name": HOOK,
+                    "lifecycle_transition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                    "heartbeat_timeout": JOIN_SECONDS,
+                    "default_result": "ABANDON",
+                }
+            ],
+            health_check_type="EC2",
+            wait_for_capacity_timeout="0",  # `scripts/cluster wait` waits, and says why a node fails
+            force_delete=True,  # a worker that waits to join would hold up the deletion until its time is over
+            tags=[{"key": key, "value": value, "propagate_at_launch": key != PLACEMENT_TAG} for key, value in tags.items()],
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(args.after),
+                ignore_changes=["desiredCapacity"] if spec.keep_desired else None,
+            ),
+        )
+
+    @property
+    def group_name(self) -> pulumi.Output[str]:
+        return self._group.name
