@@ -78,7 +78,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     offerings = ask.needed(lambda: ec2.offerings(clients, names))
     zones = ask.needed(lambda: ec2.zones(clients))
     stack_zones = ask.needed(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
-    stack_vpc = ask.needed(lambda: ec2.stack_vpc(clients, STACK_TAG, settings.stack))
+    stack_vpcs = ask.needed(lambda: ec2.stack_vpcs(clients, STACK_TAG, settings.stack))
     existing = ask.needed(lambda: eks.existing(clients, cluster))
     principal = _principal(clients, caller, ask)
     quotas = ask.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
@@ -93,6 +93,8 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     limits = quotas.result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     ask.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS does not say it" for code in unread)
+    there = existing.result()
+    own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != there.cluster_vpc_id)), None)
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
@@ -104,7 +106,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         quotas=limits or {},
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
-        existing=replace(existing.result(), zones=stack_zones.result(), own_vpc=stack_vpc.result()),
+        existing=replace(there, zones=stack_zones.result(), own_vpc=own_vpc),
         manifests=upstream.result(),
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
