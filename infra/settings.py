@@ -292,8 +292,8 @@ class Platform(Model):
     )
     queue: bool = Field(
         True,
-        description="Kueue: a job starts whole or waits whole. Change: in place, and the stack's jobs run once more; false starts "
-        "jobs as pods fit, and two large ones can wait for each other for ever.",
+        description="Kueue: a job starts whole or waits whole. Change: in place, and the stack's jobs run once more; false "
+        "starts jobs as pods fit, and two large ones can wait for each other for ever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
