@@ -99,12 +99,8 @@ class Seen:
 
     def overtaken(self) -> list[str]:
         """Jobs that got their quota before one that had entered the queue in an earlier second; within one, none is first."""
-        found, latest = [], ""
-        for job in self.admitted:
-            if self.queued[job] < latest:
-                found.append(job)
-            latest = max(latest, self.queued[job])
-        return found
+        later = [self.queued[job] for job in self.admitted]
+        return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
 
     def __str__(self) -> str:
         return f"{len(self.ready)} nodes ready, {len(self.whole)} of {len(self.sizes)} jobs bound, {len(self.over)} over"
