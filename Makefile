@@ -50,6 +50,9 @@ bench: tools ## measure; the figures in docs/measurements.md come from here
 	$(BIN)/python -m bench.start
 	$(BIN)/python -m bench.kubernetes
 	$(BIN)/python -m bench.objects
+	$(BIN)/python -m bench.jobs
+	$(BIN)/python -m bench.mpi_start
+	$(BIN)/python -m bench.kubernetes_scale
 
 conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
 	@$(BIN)/python -m localcloud.conformance

@@ -246,6 +246,8 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> None:
         if verb in ("preview", "up"):
             _check_file(stack, verb, as_json)
             stack.prepare()
+            if not stack.cloud.has_kubernetes:
+                report("EKS clusters are only records in this local cloud: platform and jobs are left out")
         else:
             stack.must_exist()
         if as_json:

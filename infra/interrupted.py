@@ -58,9 +58,18 @@ class Operation:
 
 def operations(state: State) -> list[Operation]:
     """What was interrupted, as the state tells it: of resources that are something outside of Pulumi."""
-    pending = (state.get("deployment") or {}).get("pending_operations") or ()
-    found = [Operation(one["type"], one["resource"]) for one in pending]
-    return [one for one in found if one.resource.get("custom") and not one.type.startswith("pulumi:")]
+    deployment = state.get("deployment") or {}
+    found = [Operation(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
+    theirs = [one for one in found if one.resource.get("custom") and not one.type.startswith("pulumi:")]
+    ids = {one["urn"]: one["id"] for one in deployment.get("resources") or () if one.get("id") and not one.get("delete")}
+    return [_identified(one, ids.get(one.urn)) if one.kind == "updating" else one for one in theirs]
+
+
+def _identified(update: Operation, id: str | None) -> Operation:
+    """An update is recorded with what is asked for, before the resource that it is of gives it its id:
+    https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/step.go (UpdateStep.Apply)
+    """
+    return update if id is None or update.resource.get("id") else Operation(update.kind, {**update.resource, "id": id})
 
 
 def made(creation: Operation, state: State, client: Client, report: Report) -> list[Found]:

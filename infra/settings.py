@@ -238,8 +238,8 @@ class Platform(Model):
     )
     queue: bool = Field(
         True,
-        description="Kueue: a job starts whole or waits whole. Change: in place; false starts jobs as pods fit, and two large "
-        "ones can wait for each other for ever.",
+        description="Kueue: a job starts whole or waits whole. Change: in place, and the stack's jobs run once more; false "
+        "starts jobs as pods fit, and two large ones can wait for each other for ever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
@@ -260,7 +260,7 @@ class Platform(Model):
     image_registry: str | None = Field(
         None,
         description="Put before the name of every image, like `mirror.example.com/all`, for closed networks. "
-        "Change: restarts what the platform runs; jobs submitted later.",
+        "Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
     )
     manifest_mirror: str | None = Field(
         None,
@@ -270,12 +270,12 @@ class Platform(Model):
     transport: Literal["auto", "tcp"] = Field(
         "auto",
         description="What carries MPI's messages between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
-        "EFA. Change: jobs submitted later.",
+        "EFA. Change: jobs submitted later; the stack's jobs run once more.",
     )
     cpu_request_factor: float = Field(
         1.0,
         description="CPU requests of platform and jobs are multiplied by it; below 1 only where small nodes stand for large "
-        "ones. Change: restarts what the platform runs; jobs submitted later.",
+        "ones. Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
     )
 
 

@@ -237,12 +237,13 @@ class LocalStack:
             self._leave_the_platform_out()
 
     def _leave_the_platform_out(self) -> None:
-        """Where an EKS cluster is only a record there is nothing to install into."""
+        """Where an EKS cluster is only a record there is nothing to install into, and nothing that runs jobs."""
         try:
             content = yaml.safe_load(self.config_file.read_text())
             config = content["config"]
             platform = config.get("gpumpi:platform") or {}
             config["gpumpi:platform"] = {**platform, "install": False}
+            config.pop("gpumpi:jobs", None)
         except (yaml.YAMLError, AttributeError, KeyError, TypeError):
             return  # what is wrong with the file is told by whoever reads it
         self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))

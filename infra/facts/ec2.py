@@ -98,10 +98,10 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
     return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
 
 
-def stack_vpc(clients: Clients, tag: str, stack: str) -> OwnVpc | None:
-    """The VPC that the stack made."""
-    found = clients.ec2.describe_vpcs(Filters=[_is_one_of(f"tag:{tag}", [stack])])["Vpcs"]
-    return OwnVpc(found[0]["VpcId"], found[0]["CidrBlock"]) if found else None
+def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
+    """The VPC that the stack made; beside it, until the next `up`, one that an interrupted run made."""
+    found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
+    return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 
 
 def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:

@@ -78,7 +78,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     offerings = ask.needed(lambda: ec2.offerings(clients, names))
     zones = ask.needed(lambda: ec2.zones(clients))
     stack_zones = ask.needed(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
-    stack_vpc = ask.needed(lambda: ec2.stack_vpc(clients, STACK_TAG, settings.stack))
+    stack_vpcs = ask.needed(lambda: ec2.stack_vpcs(clients, STACK_TAG, settings.stack))
     existing = ask.needed(lambda: _existing(settings, clients))
     principal = _principal(clients, caller, ask)
     quotas = ask.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
@@ -90,10 +90,11 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
     missing_types = names - types.result().keys()
     all_types = ask.needed(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
     ask.unchecked.extend(f"vCPU quota of {name}: AWS's list of quotas does not name it" for name in without_quota)
-    limits, has = quotas.result(), existing.result()
-    ami = ask.needed(lambda: _ami(settings, clients, has, types.result())).result()
+    limits, there = quotas.result(), existing.result()
+    ami = ask.needed(lambda: _ami(settings, clients, there, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     ask.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS does not say it" for code in unread)
+    own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != there.cluster_vpc_id)), None)
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
@@ -106,7 +107,7 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
         ami=ami,
-        existing=replace(has, zones=stack_zones.result(), own_vpc=stack_vpc.result()),
+        existing=replace(there, zones=stack_zones.result(), own_vpc=own_vpc),
         manifests=upstream.result(),
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))

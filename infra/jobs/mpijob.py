@@ -13,7 +13,7 @@ from infra.jobs.pods import (
     node_variable,
     on_pool,
     shared_memory,
-    ssh_probe,
+    ssh_probes,
 )
 from infra.naming import job_labels
 
@@ -99,8 +99,8 @@ def worker_container(world: World) -> Manifest:
         shell("serve.sh"),
         mpi_environment.of_ranks(world.job.mpi_implementation, world.pool.transport),
         ports=[{"name": "ssh", "containerPort": SSH_PORT}],
-        readinessProbe=ssh_probe(),
         resources=world.size.resources(world.cluster.cpu_request_factor),
+        **ssh_probes(),
     )
     made["env"].append(node_variable())
     made["volumeMounts"].append(shared_memory())

@@ -96,9 +96,21 @@ def shared_memory() -> Manifest:
     return {"name": "dshm", "mountPath": "/dev/shm"}
 
 
-def ssh_probe() -> Manifest:
-    """Ready is a worker that takes a connection: then it has a name in DNS, and the launcher may come."""
-    return {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 3}
+STARTED_SECONDS: Final = 300
+"""How long a worker may take to its first connection; then it is started anew."""
+
+
+def ssh_probes() -> Manifest:
+    """Ready is a worker that takes a connection: then it has a name in DNS, and the launcher may come.
+
+    Asked often until then, hardly ever after: sshd starts a process for whoever connects, also for a probe. On a node with many
+    workers that took the time that the ranks needed. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    """
+    connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
+    return {
+        "startupProbe": {**connect, "periodSeconds": 1, "failureThreshold": STARTED_SECONDS},
+        "readinessProbe": {**connect, "periodSeconds": 60, "failureThreshold": 3},
+    }
 
 
 def launcher_resources(cpu_factor: float) -> Manifest:

@@ -37,11 +37,14 @@ class NodeGroup:
         found: Object = wait_while(self.describe, lambda record: record["status"] == passing)
         return found
 
+    def begin(self, operation: str, **change: Any) -> str:
+        """An update; its id."""
+        names = {"clusterName": self.cluster.name, "nodegroupName": self.name}
+        return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
+
     def update(self, operation: str, **change: Any) -> Object:
         """To its end."""
-        names = {"clusterName": self.cluster.name, "nodegroupName": self.name}
-        begun = getattr(self.eks, operation)(**names, **change)["update"]
-        look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": begun["id"]}
+        look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
         done: Object = wait_while(
             lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
         )

@@ -1,7 +1,6 @@
 """Nodes come, are drained, replaced, lost, and leave nothing behind."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +8,9 @@ import pytest
 from infra.boot import eks_node
 from localcloud.machine import network
 from tests.kubernetes.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
-from tests.kubernetes.running import Account, Running, wait_while
+from tests.kubernetes.running import Account, Running, control_groups, wait_while
 
+UNREACHABLE = "node.kubernetes.io/unreachable"
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
@@ -33,7 +33,7 @@ def held(cluster: Running) -> list[str]:
     namespace = cluster.state.namespace
     assert namespace is not None
     found = [path.name for path in network.RUN.glob(f"{namespace}-*")]
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{namespace}-i-*")]
+    found += control_groups(f"{namespace}-i-")
     found += [process.name for process in cluster.state.processes if "ip-10-0-" in process.name]
     found += [str(path) for path in cluster.folder.glob("nodes/*")]
     return found
@@ -76,12 +76,14 @@ def test_a_disruption_budget_keeps_a_node_until_it_allows(lively: Running, pool:
         with pods(lively, pod("guarded", node=node)):
             pod_in(lively, "guarded", "Running")
             wait_while(lambda: lively.api.get(f"{budgets}/all").get("status", {}).get("currentHealthy"), lambda n: n != 1)
-            pool.update("update_nodegroup_config", scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 0})
-            wait_while(lambda: pool.nodes()[0]["spec"].get("unschedulable"), lambda cordoned: not cordoned)
+            pool.begin("update_nodegroup_config", scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 0})
+            wait_while(pool.nodes, lambda nodes: not nodes[0]["spec"].get("unschedulable"))
+            assert pool.describe()["status"] == "UPDATING"
             assert is_ready(pool.nodes()[0])
             assert "deletionTimestamp" not in lively.api.get(pod_path("guarded"))["metadata"]
             lively.api.delete(f"{budgets}/all")
-            wait_while(pool.nodes, bool)
+            pool.settled("UPDATING")
+            assert pool.nodes() == []
     finally:
         lively.api.delete(f"{budgets}/all")
 
@@ -92,9 +94,8 @@ def test_a_node_whose_kubelet_ends_is_not_ready_and_the_crash_is_told(lively: Ru
     daemon(lively, node, "kubelet").kill()
     crash = wait_while(lambda: lively.state.crashes, lambda crashes: not crashes)[0]
     assert str(crash).startswith(f"kubelet-{name_of(node).split('.')[0]} was ended by SIGKILL; the end of ")
-    (lost,) = wait_while(pool.nodes, lambda nodes: is_ready(nodes[0]))
-    keys = {taint["key"] for taint in lost["spec"]["taints"]}
-    assert "node.kubernetes.io/unreachable" in keys
+    wait_while(pool.nodes, lambda nodes: is_ready(nodes[0]))
+    wait_while(lambda: {taint["key"] for taint in pool.nodes()[0]["spec"]["taints"]}, lambda keys: UNREACHABLE not in keys)
     pool.scale(0)
     wait_while(lambda: held(lively), bool)
     assert lively.state.crashes == [], "of what is gone nobody complains"
@@ -112,16 +113,16 @@ def test_an_instance_that_is_terminated_is_lost_and_replaced(lively: Running, po
 
 def test_a_new_template_version_replaces_every_node(lively: Running, pool: NodeGroup) -> None:
     pool.scale(2)
-    before = {name_of(node) for node in pool.nodes()}
+    before = {node["spec"]["providerID"] for node in pool.nodes()}
     ec2, template = lively.account.world.ec2, pool.describe()["launchTemplate"]
     ec2.create_launch_template_version(
         LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
     )
     done = pool.update("update_nodegroup_version", launchTemplate={"id": template["id"], "version": "2"})
     assert done["status"] == "Successful", done["errors"]
-    after = {name_of(node) for node in wait_while(pool.nodes, lambda nodes: len(nodes) != 2)}
-    assert not before & after
-    assert len(pool.real_nodes()) == 2, "the new ones are as real as the old ones were"
+    after = {node["spec"]["providerID"] for node in pool.nodes()}
+    assert len(after) == 2 and not before & after
+    assert [is_ready(node) for node in pool.real_nodes()] == [True, True], "the new ones are as real as the old ones were"
     versions = {node["metadata"]["labels"]["eks.amazonaws.com/sourceLaunchTemplateVersion"] for node in pool.nodes()}
     assert versions == {"2"}
 

@@ -37,7 +37,8 @@ TOKENS = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
     "pulumi:providers:kubernetes",
     *("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "kubernetes:apps/v1:DaemonSet"),
-    *("kubernetes:apps/v1:Deployment", "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:LimitRange"),
+    *("kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:StatefulSet", "kubernetes:batch/v1:Job"),
+    *("kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:LimitRange"),
     *("kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"),
     *("kubernetes:core/v1:Secret", "kubernetes:core/v1:Service", "kubernetes:core/v1:ServiceAccount"),
     *("kubernetes:networking.k8s.io/v1:NetworkPolicy", "kubernetes:scheduling.k8s.io/v1:PriorityClass"),
@@ -48,7 +49,7 @@ TOKENS = {
     *("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"),
     *("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "kubernetes:storage.k8s.io/v1:StorageClass"),
 }
-"""The resource types of the program; the local AWS serves each of them."""
+"""The resource types of the program; the local cloud serves each of them."""
 
 NAME_LIMITS = {
     engine.ROLE: 64,

@@ -102,6 +102,31 @@ def test_scale_down_can_be_turned_off() -> None:
     assert scene.account.terminated == []
 
 
+def test_a_node_whose_devices_are_not_there_yet_is_not_taken_for_an_idle_one() -> None:
+    scene = Scene(group(desired=1), arguments=QUICK)
+    scene.boot("train")
+    (booted,) = scene.cluster.nodes_
+    labels = {**booted.labels, "k8s.amazonaws.com/accelerator": "nvidia-a100"}
+    scene.cluster.nodes_ = [replace(booted, labels=labels, allocatable={"cpu": 8.0})]
+    scene.look()
+    scene.look(60)
+    assert scene.account.terminated == []
+    scene.cluster.nodes_ = [replace(booted, labels=labels)]
+    scene.look()
+    assert scene.account.terminated == ["i-train-0"]
+
+
+def test_a_node_is_kept_for_the_pod_that_the_scheduler_will_put_there() -> None:
+    scene = Scene(group(desired=2), arguments=QUICK)
+    scene.boot("train")
+    scene.cluster.pods_ = [gpu_pod()]
+    scene.look()
+    scene.look(60)
+    assert len(scene.account.terminated) == 1
+    scene.look(60)
+    assert scene.account.desired("train") == 1
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_finished_pods_hold_no_node(phase: str) -> None:
     scene = Scene(group(desired=1), arguments=QUICK)

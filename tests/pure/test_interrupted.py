@@ -57,6 +57,12 @@ def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
     assert operations({"deployment": {}}) == operations({"deployment": None}) == []
 
 
+def test_an_update_is_of_the_resource_that_the_state_has() -> None:
+    """Its record has no id of its own."""
+    (update,) = operations(state(resource(id="vpc-0", delete=True), resource(id="vpc-1"), updating=resource()))
+    assert update.resource["id"] == "vpc-1"
+
+
 def test_what_was_found_is_among_the_resources_with_what_was_asked_for() -> None:
     (found,) = after(state(creating=resource(outputs={"arn": "a"})), Found("vpc-1"))
     assert found["id"] == "vpc-1"

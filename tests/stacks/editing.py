@@ -17,11 +17,12 @@ _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
 def read(stack: LocalStack) -> Values:
-    """What the stack's own file says under `gpumpi:`, without a platform where there is no Kubernetes."""
+    """What the stack's own file says under `gpumpi:`, without platform and jobs where there is no Kubernetes."""
     config: Values = yaml.safe_load(stack.source.read_text())["config"]
     values = {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
     if not stack.cloud.has_kubernetes:
         values["platform"] = {**values.get("platform", {}), "install": False}
+        values.pop("jobs", None)
     return values
 
 
@@ -51,10 +52,11 @@ def write(stack: LocalStack, values: Values) -> None:
 
 
 def operations(run: Run) -> dict[str, set[str]]:
-    """Operation -> the AWS resources it is done to, by name without the cluster's; what stays the same is left out."""
+    """Operation -> the resources it is done to in AWS and in the cluster, by name without the cluster's; what stays the same is
+    left out."""
     done: dict[str, set[str]] = {}
     for step in run.steps:
-        if step.is_of_aws and step.operation != "same":
+        if step.type.startswith(("aws:", "kubernetes:")) and step.operation != "same":
             operation = "replace" if step.operation in _REPLACING else step.operation
             done.setdefault(operation, set()).add(re.sub(r"^gpumpi-[a-z]+-", "", step.name))
     return done

@@ -4,9 +4,7 @@ A cluster with a pool of each kind is created once; previews show what a change 
 nothing to do with each other share a preview.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,8 @@ from cli.settings import rows
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from tests.engine.projects import client
-from tests.stacks import editing
+from tests.stacks import editing, test_platform_changes
+from tests.stacks.changes import NOTHING, Change, Refused, both, change, creates, deletes, differences, replaces, rolls, updates
 from tests.stacks.editing import REMOVED, Values
 
 pytestmark = pytest.mark.xdist_group("changes")
@@ -29,61 +28,6 @@ RESERVATION = {"kind": "targeted-odcr", "reservationId": "cr-0123456789abcdef9"}
 OTHER_RESERVATION = "cr-0123456789abcdef8"
 RESOURCE_GROUP = {"kind": "targeted-odcr", "resourceGroupArn": "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"}
 OTHER_IMAGE = "ami-0123456789abcdef1"
-
-Touched = Mapping[str, tuple[str, ...]]
-"""Operation -> patterns of the names of resources, without the cluster's name in front."""
-NOTHING: Touched = {}
-
-
-def updates(*names: str) -> Touched:
-    return {"update": names}
-
-
-def creates(*names: str) -> Touched:
-    return {"create": names}
-
-
-def deletes(*names: str) -> Touched:
-    return {"delete": names}
-
-
-def rolls(pool: str) -> Touched:
-    """Another version of the launch template, for which EKS starts a new node for each old one."""
-    return updates(pool, f"{pool}-launch-template")
-
-
-def replaces(pool: str) -> Touched:
-    """A new node group, and so a new auto scaling group with its tags."""
-    return {"replace": (pool, f"{pool}-tag-*")}
-
-
-def both(*parts: Touched) -> Touched:
-    operations = {operation for part in parts for operation in part}
-    return {operation: tuple(name for part in parts for name in part.get(operation, ())) for operation in operations}
-
-
-@dataclass(frozen=True)
-class Change:
-    """Another value of a setting, and all that it touches."""
-
-    setting: str
-    """Its row in the table."""
-    values: Mapping[str, Any]
-    touches: Touched
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Another value of a setting, which a cluster that is up cannot have."""
-
-    setting: str
-    values: Mapping[str, Any]
-    problem: str
-
-
-def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
-    return Change(setting or f"pools[]{path[8:]}" if path.startswith("pools[") else path, {path: value}, touches)
-
 
 PREVIEWS: dict[str, list[Change]] = {
     "nothing is touched": [
@@ -284,7 +228,8 @@ def test_every_setting_has_a_change_here() -> None:
     tried = {one.setting for changes in PREVIEWS.values() for one in changes}
     refused = {one.setting for changes in REFUSED.values() for one in changes}
     inside = {one.setting for one in INSIDE.values()}
-    assert tried | refused | inside | ONLY_THEIR_FIELDS == told
+    platform = {one.setting for changes in test_platform_changes.PREVIEWS.values() for one in changes}
+    assert tried | refused | inside | platform | ONLY_THEIR_FIELDS == told
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
@@ -298,23 +243,6 @@ def test_a_change_touches_what_it_should_and_nothing_else(
     preview = stack.run("preview")
     assert preview.ok, preview.output
     assert differences(editing.operations(preview), changes) == ([], [])
-
-
-def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
-    """What is touched and should not be, and what should be and is not."""
-    wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
-    unexpected = [
-        f"{operation} {resource}"
-        for operation, resources in found.items()
-        for resource in sorted(resources)
-        if not any(operation == verb and fnmatchcase(resource, pattern) for verb, pattern in wanted)
-    ]
-    missing = [
-        f"{operation} {pattern}"
-        for operation, pattern in sorted(wanted)
-        if not any(fnmatchcase(resource, pattern) for resource in found.get(operation, ()))
-    ]
-    return unexpected, missing
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -102,6 +102,9 @@ def node_config(cluster: Cluster, record: Record, image: str) -> Record:
         "eks.amazonaws.com/nodegroup": record["nodegroupName"],
         **record["labels"],
     }
+    if template := record.get("launchTemplate"):
+        labels["eks.amazonaws.com/sourceLaunchTemplateId"] = template["id"]
+        labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items())]
     if record["taints"]:
         taints = (f"{taint['key']}={taint.get('value', '')}:{_EFFECTS[taint['effect']]}" for taint in record["taints"])

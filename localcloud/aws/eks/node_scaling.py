@@ -176,4 +176,4 @@ def _launched(scaling: Any) -> AwsError | None:
 
 
 def _after(ready: Ready, update: Record, duration: str, then: Callable[[], None]) -> None:
-    durations.schedule(update, "status", "InProgress", "InProgress", duration, then=then)
+    durations.schedule(update, "status", "InProgress", "InProgress", duration, then=then, gate=ready)

@@ -2,17 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from localcloud.kubernetes.autoscaler import scale_down, scale_up
 from localcloud.kubernetes.autoscaler.cloud import Cloud, Refused
 from localcloud.kubernetes.autoscaler.flags import Options
-from localcloud.kubernetes.autoscaler.groups import Group
+from localcloud.kubernetes.autoscaler.groups import Group, is_complete
 from localcloud.kubernetes.autoscaler.kube import ApiError, Kube
 from localcloud.kubernetes.autoscaler.objects import Node, Pod
 from localcloud.kubernetes.autoscaler.scale_down import TO_BE_DELETED, Verdict
-from localcloud.kubernetes.autoscaler.scale_up import group_of
+from localcloud.kubernetes.autoscaler.scale_up import Plan, group_of
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +52,15 @@ class Loop:
         self._note_readiness(view)
         if self._give_up_on_what_does_not_come(view):
             view = replace(view, groups=self._cloud.groups())
-        grew = self._grow(view)
+        plan = self._grow(view)
         if self._options.scale_down_enabled:
             self._end_drained(view)
-            self._shrink(view, hold=grew)
+            self._shrink(view, plan.expected, hold=bool(plan.increases))
         self._kube.show(status(view))
 
     # --- more nodes
 
-    def _grow(self, view: View) -> bool:
+    def _grow(self, view: View) -> Plan:
         self._paused = {name: entry for name, entry in self._paused.items() if entry[0] > view.now}
         pods = [pod for pod in view.pods if not pod.is_unschedulable or pod.priority >= self._options.expendable_priority]
         lost = [name for name, since in self._unready.items() if view.now - since > self._options.max_node_provision_time]
@@ -72,7 +72,7 @@ class Loop:
             if count := plan.increases.get(group.name):
                 self._grow_one(view, group, count, plan.helped[group.name])
         self._explain(plan.hopeless)
-        return bool(plan.increases)
+        return plan
 
     def _grow_one(self, view: View, group: Group, count: int, helped: Sequence[Pod]) -> None:
         change = f"{group.name} {group.desired}->{group.desired + count} (max: {group.maximum})"
@@ -134,11 +134,12 @@ class Loop:
 
     # --- fewer nodes
 
-    def _shrink(self, view: View, *, hold: bool) -> None:
-        """Nodes' times run on while nothing may be removed."""
+    def _shrink(self, view: View, expected: Mapping[str, str], *, hold: bool) -> None:
+        """Nodes' times run on while nothing may be removed. Pods that are expected on a node hold it as those that are there."""
         options = self._options
         nodes = [node for node in view.nodes if node.name not in self._ending]
-        verdicts = scale_down.judge(nodes, view.pods, view.groups, options.rules)
+        pods = [replace(pod, node=expected[pod.full_name]) if pod.full_name in expected else pod for pod in view.pods]
+        verdicts = scale_down.judge(nodes, pods, view.groups, options.rules)
         unneeded = {verdict.node.name for verdict in verdicts if not verdict.needed}
         self._unneeded = {name: self._unneeded.get(name, view.now) for name in unneeded}
         for verdict in verdicts:
@@ -156,8 +157,10 @@ class Loop:
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
     def _is_due(self, verdict: Verdict, now: float) -> bool:
+        """One whose device plugins have yet to register is not ready to take what it is there for."""
         options, node = self._options, verdict.node
-        wait = options.scale_down_unneeded_time if node.is_ready else options.scale_down_unready_time
+        is_ready = node.is_ready and is_complete(node, verdict.group)
+        wait = options.scale_down_unneeded_time if is_ready else options.scale_down_unready_time
         return now - self._unneeded[node.name] >= wait
 
     def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:

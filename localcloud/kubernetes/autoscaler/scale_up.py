@@ -17,6 +17,8 @@ class Plan:
     """Group -> the pods for which it grows."""
     hopeless: Sequence[tuple[Pod, str]] = ()
     """Pods for which nothing can be done now, and why."""
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """Pod -> the node on which it fits: the scheduler, which looks again after a while, will put it there."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,13 @@ def plan(
     """`paused`: groups that shall not grow now -> why. `lost`: nodes that are not ready and are not waited for."""
     everything = list(pods)
     places = existing_places(nodes, everything, groups, daemons, lost)
-    waiting = [pod for pod in _largest_first(everything) if pod.is_unschedulable and not _put(pod, places)]
+    waiting: list[Pod] = []
+    expected: dict[str, str] = {}
+    for pod in _largest_first(pod for pod in everything if pod.is_unschedulable):
+        if (place := _put(pod, places)) is None:
+            waiting.append(pod)
+        else:
+            expected[pod.full_name] = place.node.name
     increases: dict[str, int] = {}
     helped: dict[str, tuple[Pod, ...]] = {}
     can_grow = {group.name: group.room for group in groups if group.name not in (paused or {})}
@@ -76,7 +84,8 @@ def plan(
         can_grow[name] -= count
         taken = {pod.full_name for pod in chosen.pods}
         waiting = [pod for pod in waiting if pod.full_name not in taken]
-    return Plan(increases, helped, [(pod, why_pending(pod, groups, daemons, paused or {})) for pod in waiting])
+    hopeless = [(pod, why_pending(pod, groups, daemons, paused or {})) for pod in waiting]
+    return Plan(increases, helped, hopeless, expected)
 
 
 def existing_places(
@@ -150,12 +159,13 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
     return Option(group, tuple(places), tuple(helped)) if helped else None
 
 
-def _put(pod: Pod, places: Iterable[Place]) -> bool:
+def _put(pod: Pod, places: Iterable[Place]) -> Place | None:
+    """Into the first that takes it."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)
-            return True
-    return False
+            return place
+    return None
 
 
 def _keeps_away(pod: Pod, node: Node) -> bool:

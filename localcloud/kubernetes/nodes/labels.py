@@ -11,6 +11,7 @@ from localcloud.kubernetes.nodes.machine import Machine
 
 SIMULATED_TAINT = "gpumpi.dev/simulated"
 NODE_GROUP_LABEL = "eks.amazonaws.com/nodegroup"
+TEMPLATE_LABEL = "eks.amazonaws.com/sourceLaunchTemplateId"
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
@@ -66,8 +67,9 @@ def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> di
     """What EKS and the cloud controller set with rights of their own; the node group as DescribeNodegroup shows it."""
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
-    if template := group.get("launchTemplate"):
-        labels["eks.amazonaws.com/sourceLaunchTemplateId"] = template["id"]
+    template = group.get("launchTemplate")
+    if template and TEMPLATE_LABEL not in machine.boot.labels:  # an image of one's own: EKS adds nothing to its boot text
+        labels[TEMPLATE_LABEL] = template["id"]
         labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     return labels | dict(group.get("labels") or {})
 

@@ -318,6 +318,32 @@ def test_a_claim_that_is_bound_with_its_first_pod_is_not_waited_for(maker: Maker
         objects.delete("/storage.k8s.io/v1/storageclasses", name)
 
 
+def definition(group: str, kind: str) -> dict[str, Any]:
+    """Of a kind that is called `webs` whatever its kind is."""
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    names = {"plural": "webs", "singular": kind.lower(), "kind": kind}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+    return {"metadata": {"name": f"webs.{group}", "namespace": None}, "spec": spec}
+
+
+def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Objects) -> None:
+    group, path = f"{objects.namespace}.example.com", "/apiextensions.k8s.io/v1/customresourcedefinitions"
+    try:
+        state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **definition(group, "Web")).result(30).state
+        established = {one["type"]: one["status"] for one in state["status"]["conditions"]}
+        assert established["Established"] == "True"
+        # Two definitions of one group whose short names collide
+        second = definition(group, "Other")
+        second["metadata"]["name"], second["spec"]["names"]["plural"] = f"others.{group}", "others"
+        second["spec"]["names"]["singular"] = "web"
+        (reason,) = maker.reasons("apiextensions.k8s.io/v1", "CustomResourceDefinition", **second)
+        assert "SingularConflict" in reason and '"web" is already in use' in reason
+    finally:
+        for name in ("webs", "others"):
+            objects.delete(path, f"{name}.{group}")
+
+
 def test_a_pod_is_ready_when_it_says_so(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
     until(lambda: objects.get("pods", "web"))

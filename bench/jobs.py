@@ -1,0 +1,162 @@
+"""`python -m bench.jobs`: an MPI job from the command to its success, and how one gets over a killed worker."""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from bench.platform_cluster import machine, running, say
+from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
+from infra.naming import JOB_LABEL, ROLE_LABEL
+
+STACK, POOL, IMAGE = "start", "train", "gpumpi/openmpi:5"
+WORKERS = 2
+REPEATS = 5
+SUCCEEDED_SECONDS, NOTICED_SECONDS, RECOVERED_SECONDS = 15.0, 5.0, 60.0
+"""Goals."""
+STEPS, KILLED_AFTER = 10, 5
+STEPWISE = f"""
+import pathlib, time
+from mpi4py import MPI
+world, file = MPI.COMM_WORLD, pathlib.Path("/shared/bench-step")
+done = world.bcast(int(file.read_text()) if file.exists() else 0)
+for step in range(done + 1, {STEPS + 1}):
+    time.sleep(1)
+    world.Barrier()
+    if world.rank == 0:
+        file.write_text(str(step))
+        print("step", step, flush=True)
+world.Barrier()
+if world.rank == 0:
+    file.unlink()
+"""
+"""A second a step; what was done is kept on the shared volume."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    about = machine()
+    with running(STACK, arguments.cloud) as shell:
+        bench = Bench.of(shell)
+        say("a first job, for what is only slow once")
+        submitted(bench)
+        runs = []
+        for number in range(1, arguments.repeats + 1):
+            runs.append(submitted(bench))
+            say(f"submit --follow, {number} of {arguments.repeats}: {runs[-1]['command returns']} s")
+        killed = []
+        for number in range(1, arguments.repeats + 1):
+            killed.append(worker_killed(bench))
+            say(f"worker killed, {number} of {arguments.repeats}: noticed in {killed[-1]['noticed']} s")
+    result = {"submit": _medians(runs), "worker killed": _medians(killed)}
+    if arguments.json:
+        print(json.dumps({**about, **result}, indent=1))
+        return
+    _show(result, arguments.repeats)
+
+
+def submitted(bench: Bench) -> dict[str, float]:
+    """Seconds from the start of `scripts/cluster submit --follow` to each stage."""
+    name = "bench-submitted"
+    file = bench.shell.kubeconfig.parent / "job.yaml"
+    file.write_text(yaml.safe_dump(_job(name, PROGRAM)))
+    with bench.watched(name, WORKERS, "mpijob") as timeline:
+        begun = time.time()
+        try:
+            done = bench.shell.cluster("submit", str(file), "--follow")
+            returned = time.time()
+            if done.code:
+                sys.exit(f"the job failed:\n{done.out}{done.err}")
+            timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS)
+            ranks = json.loads(next(line for line in done.out.splitlines() if line.startswith("ranks ")).split(" ", 1)[1])
+        finally:
+            bench.remove(name)
+    stages = {
+        **timeline.since(begun),
+        "first rank": min(began for began, _, _ in ranks) - begun,
+        "all ranks": max(met for _, met, _ in ranks) - begun,
+        "command returns": returned - begun,
+    }
+    return {stage: round(seconds, 2) for stage, seconds in sorted(stages.items(), key=lambda one: one[1])}
+
+
+def worker_killed(bench: Bench) -> dict[str, float]:
+    """Seconds from the end of a worker's processes until the launcher has noticed and until the job has succeeded."""
+    name = "bench-killed"
+    with bench.watched(name, WORKERS, "mpijob") as timeline:
+        bench.submit(_job(name, STEPWISE), bench.described)
+        try:
+            if not timeline.wait(lambda seen: "launcher runs" in seen.times, LIMIT_SECONDS):
+                sys.exit("the job does not start")
+            _await_step(bench, name)
+            killed = time.time()
+            _kill_worker(bench, name)
+            if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
+                sys.exit("the job does not end")
+        finally:
+            bench.remove(name)
+    if len(timeline.ended_launchers) < 2:
+        sys.exit("the job did not notice that its worker was killed")
+    return {"noticed": round(timeline.ended_launchers[0] - killed, 2), "succeeded": round(timeline.times["over"] - killed, 2)}
+
+
+def _await_step(bench: Bench, name: str) -> None:
+    (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
+    for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
+        if line.endswith(f"step {KILLED_AFTER}"):
+            return
+    sys.exit("the job ended before its worker could be killed")
+
+
+def _kill_worker(bench: Bench, name: str) -> None:
+    """The last worker's first process, and with it all others of its container, as if memory had run out."""
+    pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
+    uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
+    found = [
+        process
+        for process in psutil.process_iter(["name"])
+        if process.info["name"] == "sshd" and f"pod{uid}" in Path(f"/proc/{process.pid}/cgroup").read_text()
+    ]
+    min(found, key=lambda process: process.create_time()).kill()
+
+
+def _job(name: str, program: str) -> dict[str, object]:
+    command = ["python3", "-u", "-c", program]
+    return {"name": name, "pool": POOL, "workers": WORKERS, "slots": 2, "image": IMAGE, "command": command}
+
+
+def _medians(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {
+        stage: {
+            "median": round(statistics.median(run[stage] for run in runs), 2),
+            "lowest": min(run[stage] for run in runs),
+            "highest": max(run[stage] for run in runs),
+        }
+        for stage in runs[0]
+    }
+
+
+def _show(result: dict[str, Any], repeats: int) -> None:
+    goals = {"over": SUCCEEDED_SECONDS, "noticed": NOTICED_SECONDS, "succeeded": RECOVERED_SECONDS}
+    for title, stages in result.items():
+        table = Table("until", f"seconds, median of {repeats}", "lowest to highest", "goal", title=title)
+        for stage, seconds in stages.items():
+            spread = f"{seconds['lowest']:.1f} to {seconds['highest']:.1f}"
+            table.add_row(stage, f"{seconds['median']:.1f}", spread, str(goals.get(stage, "")))
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

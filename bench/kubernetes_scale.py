@@ -1,0 +1,255 @@
+"""`python -m bench.kubernetes_scale`: a thousand simulated GPU nodes come and go, and the queue fills them with MPI jobs."""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3.session
+from rich.console import Console
+from rich.table import Table
+
+from bench.memory import Peaks
+from bench.platform_cluster import machine, running, say
+from bench.timed_job import Bench
+from bench.watching import Object, Watch, condition
+from infra.jobs.cluster import ClusterDescription, TaintDescription
+from infra.naming import JOB_LABEL, QUEUE_NAME, ROLE_LABEL
+from infra.platform import admission
+from localcloud.kubernetes.nodes.labels import SIMULATED
+
+STACK, POOL = "thousand", "train"
+NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
+"""Nodes, workers of the big job, number of small ones, workers of each: together more than fit at once."""
+ANY_QUOTA = {"L-417A185B": 1e6}
+"""vCPUs of P instances."""
+LIMIT_SECONDS = 1500.0
+
+
+@dataclass
+class Seen:
+    """What the watches tell; the order of events is the API server's own."""
+
+    sizes: dict[str, int]
+    """Job -> its workers."""
+    nodes: set[str] = field(default_factory=set)
+    ready: set[str] = field(default_factory=set)
+    most_nodes: int = 0
+    bound: dict[str, set[str]] = field(default_factory=dict)
+    """Job -> its workers that have a node, or had one."""
+    whole: dict[str, float] = field(default_factory=dict)
+    """Job -> when all its workers had one."""
+    over: dict[str, float] = field(default_factory=dict)
+    """Job -> when it had succeeded."""
+    queued: dict[str, str] = field(default_factory=dict)
+    """Job -> when it entered the queue, as the API server says."""
+    admitted: list[str] = field(default_factory=list)
+    """Jobs in the order in which they got their quota."""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def hear_node(self, kind: str, node: Object, _: float) -> None:
+        name = node["metadata"]["name"]
+        with self.changed:
+            if kind == "DELETED":
+                self.nodes.discard(name)
+                self.ready.discard(name)
+            elif node["metadata"]["labels"].get("gpumpi.io/pool") == POOL:
+                self.nodes.add(name)
+                if condition(node, "Ready"):
+                    self.ready.add(name)
+            self.most_nodes = max(self.most_nodes, len(self.nodes))
+            self.changed.notify_all()
+
+    def hear_pod(self, _: str, pod: Object, now: float) -> None:
+        labels, job = pod["metadata"]["labels"], pod["metadata"]["labels"].get(JOB_LABEL, "")
+        if labels.get(ROLE_LABEL) != "worker" or "nodeName" not in pod["spec"]:
+            return
+        with self.changed:
+            bound = self.bound.setdefault(job, set())
+            bound.add(pod["metadata"]["name"])
+            if len(bound) == self.sizes[job]:
+                self.whole.setdefault(job, now)
+            self.changed.notify_all()
+
+    def hear_job(self, _: str, job: Object, now: float) -> None:
+        if condition(job, "Succeeded"):
+            with self.changed:
+                self.over.setdefault(job["metadata"]["name"], now)
+                self.changed.notify_all()
+
+    def hear_workload(self, _: str, workload: Object, __: float) -> None:
+        job = next(owner["name"] for owner in workload["metadata"]["ownerReferences"] if owner["kind"] == "MPIJob")
+        with self.changed:
+            self.queued.setdefault(job, workload["metadata"]["creationTimestamp"])
+            if condition(workload, "QuotaReserved") and job not in self.admitted:
+                self.admitted.append(job)
+
+    def wait(self, reached: Callable[[], bool], doing: str) -> float:
+        """Seconds until then."""
+        begun = time.time()
+        with self.changed:
+            if not self.changed.wait_for(reached, LIMIT_SECONDS):
+                sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
+        return round(time.time() - begun, 1)
+
+    def overtaken(self) -> list[str]:
+        """Jobs that got their quota before one that had entered the queue in an earlier second; within one, none is first."""
+        later = [self.queued[job] for job in self.admitted]
+        return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
+
+    def __str__(self) -> str:
+        return f"{len(self.ready)} nodes ready, {len(self.whole)} of {len(self.sizes)} jobs bound, {len(self.over)} over"
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """The pool's node group, resized as by its owner."""
+
+    bench: Bench
+
+    def resize(self, size: int, most: int) -> None:
+        found = self._client("eks")
+        (cluster,) = found.list_clusters()["clusters"]
+        names = found.list_nodegroups(clusterName=cluster)["nodegroups"]
+        name = next(name for name in names if POOL in name)
+        sizes = {"minSize": 0, "maxSize": most, "desiredSize": size}
+        found.update_nodegroup_config(clusterName=cluster, nodegroupName=name, scalingConfig=sizes)
+
+    def instances(self) -> int:
+        wanted = [
+            {"Name": "instance-state-name", "Values": ["pending", "running", "shutting-down"]},
+            {"Name": "instance-type", "Values": ["p4d.24xlarge"]},
+        ]
+        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=wanted)
+        return sum(len(one["Instances"]) for page in pages for one in page["Reservations"])
+
+    def _client(self, service: str) -> Any:
+        variables = self.bench.shell.cloud.environment()
+        session = boto3.session.Session(
+            variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"], region_name="us-west-2"
+        )
+        return session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--big", type=int, default=BIG, help="workers of the big job")
+    parser.add_argument("--jobs", type=int, default=SMALL_JOBS, help="small jobs, half of them before the big one")
+    parser.add_argument("--small", type=int, default=SMALL, help="workers of a small job")
+    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    about = machine()
+    with running(STACK, arguments.cloud, nodes="cpu=1,gpu=0") as shell:
+        result = measure(Bench.of(shell), arguments.nodes, sizes(arguments.big, arguments.jobs, arguments.small))
+    if arguments.json:
+        print(json.dumps({**about, **result}, indent=1))
+    else:
+        _show(result)
+    sys.exit(1 if result["problems"] else 0)
+
+
+def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
+    """Job -> workers, in the order of submission: the big one in the middle."""
+    every = [(f"small-{number}", small) for number in range(jobs)]
+    return dict([*every[: jobs // 2], ("big", big), *every[jobs // 2 :]])
+
+
+def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
+    seen, group, seconds = Seen(wanted), NodeGroup(bench), {}
+    bench.shell.cloud.control().put("quotas", ANY_QUOTA)
+    described = _larger(bench.described, nodes)
+    _let_queue_know(bench, described)
+    inside = f"namespaces/{bench.namespace}"
+    watches = {
+        "/api/v1/nodes": seen.hear_node,
+        f"/api/v1/{inside}/pods": seen.hear_pod,
+        f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": seen.hear_job,
+        f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": seen.hear_workload,
+    }
+    with Peaks(bench.shell.cloud) as memory:
+        for path, hear in watches.items():
+            Watch(bench.shell.kubeconfig, path, hear).__enter__()
+        say(f"node group 0 -> {nodes}")
+        group.resize(nodes, nodes)
+        seconds[f"nodes 0 -> {nodes}"] = seen.wait(lambda: len(seen.ready) == nodes, "nodes come")
+        say(f"{len(wanted)} jobs with {sum(wanted.values())} workers")
+        begun = time.time()
+        for name, workers in wanted.items():
+            bench.submit(_job(name, workers), described)
+        seconds["submitting the jobs"] = round(time.time() - begun, 1)
+        seen.wait(lambda: len(seen.whole) == len(wanted), "jobs are bound")
+        seconds["submission -> big job bound"] = round(seen.whole["big"] - begun, 1)
+        seconds["submission -> all jobs bound"] = round(max(seen.whole.values()) - begun, 1)
+        seen.wait(lambda: len(seen.over) == len(wanted), "jobs end")
+        seconds["submission -> all jobs over"] = round(max(seen.over.values()) - begun, 1)
+        say(f"node group {nodes} -> 0")
+        group.resize(0, nodes)
+        seconds[f"nodes {nodes} -> 0"] = seen.wait(lambda: not seen.nodes, "nodes go")
+    problems = list(_problems(seen, nodes, group.instances()))
+    return {
+        "nodes": nodes,
+        "jobs": len(wanted),
+        "workers": sum(wanted.values()),
+        "seconds": seconds,
+        "peakMib": memory.peaks,
+        "problems": problems,
+    }
+
+
+def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
+    if seen.most_nodes != nodes:
+        yield f"there were {seen.most_nodes} nodes at a time, not {nodes}"
+    if seen.nodes or instances:
+        yield f"{len(seen.nodes)} nodes and {instances} instances are left"
+    if overtaken := seen.overtaken():
+        yield f"jobs were admitted before others that waited longer: {', '.join(overtaken)}"
+
+
+def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
+    """The pool with so many nodes, all simulated; launchers run on them too, since nothing real stands behind their workers."""
+    taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
+    pools = [
+        one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one
+        for one in described.pools
+    ]
+    return described.model_copy(update={"pools": tuple(pools), "launcher_pool": POOL})
+
+
+def _let_queue_know(bench: Bench, described: ClusterDescription) -> None:
+    spec = admission.cluster_queue(described.pools, described.cpu_request_factor, strict=True)
+    patch = json.dumps({"spec": {"resourceGroups": spec["resourceGroups"], "queueingStrategy": spec["queueingStrategy"]}})
+    done = bench.shell.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type", "merge", "-p", patch)
+    if done.code:
+        sys.exit(f"the queue cannot grow: {done.err}")
+
+
+def _job(name: str, workers: int) -> dict[str, object]:
+    return {"name": name, "pool": POOL, "workers": workers, "image": "gpumpi/openmpi:5", "command": ["true"], "volumes": []}
+
+
+def _show(result: dict[str, Any]) -> None:
+    console = Console()
+    title = f"{result['nodes']} nodes, {result['jobs']} jobs, {result['workers']} workers"
+    table = Table("what", "seconds", title=title)
+    for what, seconds in result["seconds"].items():
+        table.add_row(what, str(seconds))
+    console.print(table)
+    memory = Table("program", "most memory, MiB")
+    for name, peak in sorted(result["peakMib"].items(), key=lambda one: -one[1]):
+        memory.add_row(name, str(peak))
+    console.print(memory)
+    for problem in result["problems"]:
+        console.print(f"WRONG: {problem}", style="red")
+    if not result["problems"]:
+        console.print("none too many, none left, nobody overtaken")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""`python -m bench.mpi_start`: how long from a job's submission until its ranks run, by workers and launcher."""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import plot
+from bench.platform_cluster import machine, running, say
+from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
+
+WORKERS = (2, 4, 8, 16, 32, 64)
+LAUNCHERS = ("mpijob", "openmpi")
+REPEATS = 3
+IMAGE = "gpumpi/openmpi:5"
+STACK, POOL = "start", "train"
+RESOURCES = {"cpu": "1", "memory": "256Mi", "sharedMemoryMib": 64}
+"""Of a worker that shares its node with many."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="like 2,4,8")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--image", default=IMAGE)
+    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
+    parser.add_argument("--plot", type=Path, help="an SVG file to write")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    about = machine()
+    with running(STACK, arguments.cloud) as shell:
+        bench = Bench.of(shell)
+        for launcher in LAUNCHERS:
+            say(f"{launcher}: a first job, for what is only slow once")
+            measure(bench, launcher, 2, arguments.image)
+        rows = [
+            row(bench, launcher, workers, arguments.repeats, arguments.image)
+            for workers in arguments.workers
+            for launcher in LAUNCHERS
+        ]
+    if arguments.plot:
+        arguments.plot.write_text(drawn(rows, about))
+    if arguments.json:
+        print(json.dumps({**about, "image": arguments.image, "rows": rows}, indent=1))
+        return
+    _show(rows)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
+    """The run that is in the middle by its time to all ranks."""
+    runs = []
+    for number in range(1, repeats + 1):
+        runs.append(measure(bench, launcher, workers, image))
+        last = runs[-1]
+        say(f"{launcher}, {workers} workers, {number} of {repeats}: {last}")
+    runs.sort(key=lambda run: run["all ranks"])
+    every = [run["all ranks"] for run in runs]
+    middle = runs[(len(runs) - 1) // 2]
+    return {"launcher": launcher, "workers": workers, **middle, "lowest": min(every), "highest": max(every)}
+
+
+def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
+    """Seconds from the submission to each stage."""
+    name = f"start-{launcher}-{workers}"
+    job = {
+        "name": name,
+        "launcher": launcher,
+        "pool": POOL,
+        "workers": workers,
+        "slots": 1,
+        "image": image,
+        "command": ["python3", "-c", PROGRAM],
+        "resources": RESOURCES,
+        "backoffLimit": 0,
+    }
+    load = os.getloadavg()[0]
+    with bench.watched(name, workers, launcher) as timeline:
+        begun = bench.submit(job, bench.without_gpus(POOL))
+        try:
+            if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
+                raise SystemExit(f"{name} is not over after {LIMIT_SECONDS:.0f} s; it reached {timeline.since(begun)}")
+            ranks = bench.printed(name, "ranks")
+        finally:
+            bench.remove(name)
+    if len(ranks) != workers:
+        raise SystemExit(f"{name} has {len(ranks)} ranks, not {workers}")
+    return {
+        **timeline.since(begun),
+        "first rank": round(min(began for began, _, _ in ranks) - begun, 2),
+        "all ranks": round(max(met for _, met, _ in ranks) - begun, 2),
+        "nodes": len({node for _, _, node in ranks}),
+        "load": round(load, 1),
+    }
+
+
+def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+    lines = [
+        plot.Line(
+            f"{launcher}, {kind}",
+            tuple((one["workers"], one[kind]) for one in rows if one["launcher"] == launcher),
+            colour,
+            dashed=kind == "first rank",
+        )
+        for launcher, colour in zip(LAUNCHERS, ("#1f6feb", "#d1580c"), strict=True)
+        for kind in ("all ranks", "first rank")
+    ]
+    return plot.svg(
+        lines, title="From submission to running ranks", x="workers", y="seconds", note=f"{about['machine']}, {about['date']}"
+    )
+
+
+def _show(rows: Sequence[dict[str, Any]]) -> None:
+    columns = ("admitted", "pods made", "pods bound", "workers ready", "launcher runs", "first rank", "all ranks", "over")
+    table = Table("launcher", "workers", *columns, "all ranks, lowest to highest", "load")
+    for one in rows:
+        spread = f"{one['lowest']:.1f} to {one['highest']:.1f}"
+        seconds = (f"{one[column]:.1f}" if column in one else "" for column in columns)
+        table.add_row(one["launcher"], str(one["workers"]), *seconds, spread, str(one["load"]))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A local cluster with the whole platform, to measure in; and what a figure needs beside it."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.nodes import limits
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack
+from tests.kubernetes.job_cluster import JobCluster
+
+STACKS = ROOT / "bench" / "stacks"
+
+
+def say(line: str) -> None:
+    """Progress, beside the result."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
+    """The stack of bench/stacks, from nothing to nothing; or as it runs in a local cloud that is left as it is.
+
+    `nodes`: how many may be real, where it is not the default.
+    """
+    with TemporaryDirectory() as text:
+        folder = Path(text)
+        cloud = LocalCloud(cloud_folder or folder / "cloud")
+        try:
+            if cloud_folder is None:
+                _bring_up(cloud, stack, nodes)
+            cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
+            done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(STACKS), "-o", str(cluster.kubeconfig))
+            if done.code:
+                sys.exit(f"there is no kubeconfig:\n{done.err}")
+            os.environ.update(cluster.environment)  # its credentials come from `aws eks get-token`
+            yield cluster
+        finally:
+            if cloud_folder is None:
+                say("removing everything")
+                cloud.stop()
+
+
+def _bring_up(cloud: LocalCloud, stack: str, nodes: str) -> None:
+    if nodes:
+        os.environ[limits.VARIABLE] = nodes
+    cloud.start(say, kubernetes=True)
+    wanted = LocalStack(cloud, stack, STACKS)
+    wanted.prepare()
+    say(f"bringing up the stack {stack}")
+    made = wanted.run("up")
+    if not made.ok:
+        sys.exit(f"pulumi up of {stack} failed:\n{made.output[-4000:]}")
+    say(f"it is up after {made.seconds:.0f} s")
+
+
+def machine() -> dict[str, str | float]:
+    """Where and when, and how busy it is before anything begins."""
+    memory = psutil.virtual_memory().total / 2**30
+    text = f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
+    return {"date": date.today().isoformat(), "machine": text, "load": round(os.getloadavg()[0], 1)}

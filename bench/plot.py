@@ -1,0 +1,80 @@
+"""A line chart as SVG, on the standard library alone: both axes logarithmic, as times over powers of two are read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+WIDTH, HEIGHT = 760, 440
+LEFT, RIGHT, TOP, BOTTOM = 60, 190, 50, 60
+INK, GRID = "#57606a", "#d0d7de"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    colour: str
+    dashed: bool = False
+
+
+def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
+    """The whole document."""
+    across = sorted({point[0] for line in lines for point in line.points})
+    up = _ticks([point[1] for line in lines for point in line.points])
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+
+    def column(value: float) -> float:
+        return round(_placed(value, across[0], across[-1], LEFT, right), 1)
+
+    def height(value: float) -> float:
+        return round(_placed(value, up[0], up[-1], bottom, TOP), 1)
+
+    size = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "width": str(WIDTH), "height": str(HEIGHT)}
+    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": "sans-serif", "font-size": "12"})
+    SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "white"})
+    _text(root, LEFT, 24, title, {"font-size": "16", "fill": "#1f2328"})
+    for value in up:
+        _stroke(root, [(LEFT, height(value)), (right, height(value))], GRID)
+        _text(root, LEFT - 8, height(value) + 4, f"{value:g}", {"text-anchor": "end"})
+    for value in across:
+        _stroke(root, [(column(value), TOP), (column(value), bottom)], GRID)
+        _text(root, column(value), bottom + 18, f"{value:g}", {"text-anchor": "middle"})
+    _text(root, (LEFT + right) / 2, bottom + 38, x, {"text-anchor": "middle"})
+    _text(root, LEFT - 8, TOP - 10, y, {"text-anchor": "end"})
+    _text(root, LEFT, HEIGHT - 8, note, {"font-size": "10"})
+    for number, line in enumerate(lines):
+        dashes = {"stroke-dasharray": "5 4"} if line.dashed else {}
+        _stroke(root, [(column(one), height(other)) for one, other in line.points], line.colour, {"stroke-width": "2", **dashes})
+        for one, other in line.points:
+            SubElement(root, "circle", {"cx": f"{column(one)}", "cy": f"{height(other)}", "r": "3", "fill": line.colour})
+        level = TOP + 10 + 20 * number
+        _stroke(root, [(right + 16, level), (right + 44, level)], line.colour, {"stroke-width": "2", **dashes})
+        _text(root, right + 50, level + 4, line.name)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """1, 2, 5, 10, ... around all values."""
+    every = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 2, 5)]
+    low = max(tick for tick in every if tick <= min(values))
+    high = min(tick for tick in every if tick >= max(values))
+    return [tick for tick in every if low <= tick <= high]
+
+
+def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
+    share = math.log(value / low) / math.log(high / low) if high > low else 0.5
+    return start + share * (end - start)
+
+
+def _stroke(root: Element, points: Sequence[tuple[float, float]], colour: str, more: dict[str, str] | None = None) -> None:
+    text = " ".join(f"{one},{other}" for one, other in points)
+    SubElement(root, "polyline", {"points": text, "fill": "none", "stroke": colour, **(more or {})})
+
+
+def _text(root: Element, across: float, down: float, text: str, more: dict[str, str] | None = None) -> None:
+    SubElement(root, "text", {"x": f"{across:g}", "y": f"{down:g}", "fill": INK, **(more or {})}).text = text

@@ -1,0 +1,94 @@
+"""One MPI job in a running cluster, watched from its submission to its end."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from bench.timeline import Timeline
+from bench.watching import Watch
+from cli import job_objects
+from cli.cluster_access import Cluster
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.reading import judged
+from infra.jobs.render import render
+from infra.naming import JOB_LABEL
+from tests.kubernetes.job_cluster import JobCluster
+
+PROGRAM = """
+import json, os, time
+began = time.time()
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+ranks = world.gather((began, time.time(), os.environ["GPUMPI_NODE"]))
+if world.rank == 0:
+    print("ranks", json.dumps(ranks), flush=True)
+"""
+"""Every rank tells when its program began, and when it had met all the others."""
+LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A cluster, asked by one client that has its credentials already."""
+
+    shell: JobCluster
+    client: Cluster
+    described: ClusterDescription
+
+    @classmethod
+    def of(cls, shell: JobCluster) -> "Bench":
+        client = Cluster(shell.kubeconfig, None)
+        return cls(shell, client, client.description())
+
+    @property
+    def namespace(self) -> str:
+        return self.described.namespaces[0].name
+
+    def without_gpus(self, pool: str) -> ClusterDescription:
+        """As if the pool's nodes had none: then many workers find room on one."""
+        pools = [
+            one.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if one.name == pool else one
+            for one in self.described.pools
+        ]
+        return self.described.model_copy(update={"pools": tuple(pools)})
+
+    @contextmanager
+    def watched(self, name: str, workers: int, launcher: str) -> Iterator[Timeline]:
+        """Whatever becomes of a job that is submitted inside."""
+        timeline = Timeline(workers)
+        base, selector = f"namespaces/{self.namespace}", f"{JOB_LABEL}={name}"
+        jobs = f"/apis/kubeflow.org/v2beta1/{base}/mpijobs" if launcher == "mpijob" else f"/apis/batch/v1/{base}/jobs"
+        own = selector if launcher == "mpijob" else f"{selector},gpumpi.io/role=job"
+        kubeconfig = self.shell.kubeconfig
+        with (
+            Watch(kubeconfig, f"/api/v1/{base}/pods", timeline.hear_pod, selector),
+            Watch(kubeconfig, jobs, timeline.hear_job, own),
+        ):
+            yield timeline
+
+    def submit(self, values: Mapping[str, object], described: ClusterDescription) -> float:
+        """When it began."""
+        pieces = render(judged(values, described), described)
+        begun = time.time()
+        job_objects.create(self.client, pieces)
+        return begun
+
+    def printed(self, name: str, word: str) -> Any:
+        """The JSON that the launcher printed after a word."""
+        done = self.shell.cluster("logs", name)
+        line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
+        if line is None:
+            raise RuntimeError(f"job {name} did not print its {word}:\n{done.out[-2000:]}{done.err[-2000:]}")
+        return json.loads(line.split(" ", 1)[1])
+
+    def remove(self, name: str) -> None:
+        """Until no pod of it is left."""
+        self.shell.cluster("cancel", name)
+        waiting = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))
+        waiting(lambda: self.client.list("Pod", self.namespace, {JOB_LABEL: name}))

@@ -1,0 +1,76 @@
+"""The life of one job: when each of its stages was reached."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.watching import Object, condition
+from infra.naming import ROLE_LABEL
+
+STAGES = ("created", "admitted", "pods made", "pods bound", "workers ready", "launcher runs", "launcher ended", "over")
+
+
+@dataclass
+class Timeline:
+    """Hears of pods and of the job's own object; safe for several threads."""
+
+    workers: int
+    times: dict[str, float] = field(default_factory=dict)
+    """Stage -> when it was reached."""
+    ended_launchers: list[float] = field(default_factory=list)
+    _seen: dict[str, set[str]] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def hear_pod(self, kind: str, pod: Object, now: float) -> None:
+        if kind == "DELETED":
+            return
+        name, role, status = pod["metadata"]["name"], pod["metadata"]["labels"].get(ROLE_LABEL), pod["status"]
+        with self._changed:
+            if role == "worker":
+                self._count("pods made", name, now)
+                if pod["spec"].get("nodeName"):
+                    self._count("pods bound", name, now)
+                if condition(pod, "Ready"):
+                    self._count("workers ready", name, now)
+            elif role == "launcher":
+                for one in status.get("containerStatuses", ()):
+                    if "running" in one["state"]:
+                        self._reach("launcher runs", now)
+                    if "terminated" in one["state"] and name not in self._seen.setdefault("launcher ended", set()):
+                        self._seen["launcher ended"].add(name)
+                        self.ended_launchers.append(now)
+                        self.times["launcher ended"] = now
+            self._changed.notify_all()
+
+    def hear_job(self, kind: str, job: Object, now: float) -> None:
+        """An MPIJob, or the Job of the launcher."""
+        with self._changed:
+            if kind == "DELETED":
+                return
+            self._reach("created", now)
+            suspended = job["spec"].get("suspend", job["spec"].get("runPolicy", {}).get("suspend"))
+            if not suspended:
+                self._reach("admitted", now)
+            if condition(job, "Succeeded") or condition(job, "Complete") or condition(job, "Failed"):
+                self._reach("over", now)
+            self._changed.notify_all()
+
+    def wait(self, reached: Callable[["Timeline"], Any], seconds: float) -> bool:
+        """Whether it came to that in time."""
+        with self._changed:
+            return bool(self._changed.wait_for(lambda: reached(self), seconds))
+
+    def since(self, begun: float) -> dict[str, float]:
+        """Stage -> seconds."""
+        return {stage: round(self.times[stage] - begun, 2) for stage in STAGES if stage in self.times}
+
+    def _count(self, stage: str, pod: str, now: float) -> None:
+        """A stage of all workers is reached with the last of them."""
+        seen = self._seen.setdefault(stage, set())
+        seen.add(pod)
+        if len(seen) == self.workers:
+            self._reach(stage, now)
+
+    def _reach(self, stage: str, now: float) -> None:
+        self.times.setdefault(stage, now)

@@ -1,0 +1,81 @@
+"""Other values of settings, and all that they touch in a cluster that is up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+Touched = Mapping[str, tuple[str, ...]]
+"""Operation -> patterns of the names of resources, without the cluster's name in front."""
+NOTHING: Touched = {}
+
+
+def updates(*names: str) -> Touched:
+    return {"update": names}
+
+
+def creates(*names: str) -> Touched:
+    return {"create": names}
+
+
+def deletes(*names: str) -> Touched:
+    return {"delete": names}
+
+
+def rolls(pool: str) -> Touched:
+    """Another version of the launch template, for which EKS starts a new node for each old one."""
+    return updates(pool, f"{pool}-launch-template")
+
+
+def replaces(pool: str) -> Touched:
+    """A new node group, and so a new auto scaling group with its tags."""
+    return {"replace": (pool, f"{pool}-tag-*")}
+
+
+def anew(*names: str) -> Touched:
+    return {"replace": names}
+
+
+def both(*parts: Touched) -> Touched:
+    operations = {operation for part in parts for operation in part}
+    return {operation: tuple(name for part in parts for name in part.get(operation, ())) for operation in operations}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value of a setting, and all that it touches."""
+
+    setting: str
+    """Its row in the table."""
+    values: Mapping[str, Any]
+    touches: Touched
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Another value of a setting, which a cluster that is up cannot have."""
+
+    setting: str
+    values: Mapping[str, Any]
+    problem: str
+
+
+def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
+    return Change(setting or f"pools[]{path[8:]}" if path.startswith("pools[") else path, {path: value}, touches)
+
+
+def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
+    """What is touched and should not be, and what should be and is not."""
+    wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
+    unexpected = [
+        f"{operation} {resource}"
+        for operation, resources in found.items()
+        for resource in sorted(resources)
+        if not any(operation == verb and fnmatchcase(resource, pattern) for verb, pattern in wanted)
+    ]
+    missing = [
+        f"{operation} {pattern}"
+        for operation, pattern in sorted(wanted)
+        if not any(fnmatchcase(resource, pattern) for resource in found.get(operation, ()))
+    ]
+    return unexpected, missing

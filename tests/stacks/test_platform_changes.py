@@ -1,0 +1,173 @@
+"""What another value of each setting of platform and jobs does to a cluster that is alive, as test_changes.py has it for AWS."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud import mirror
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import capability
+from localcloud.kubernetes.nodes.limits import VARIABLE as NODES
+from localcloud.stack import LocalStack
+from tests.stacks import editing
+from tests.stacks.changes import NOTHING, Change, anew, both, change, creates, deletes, differences, updates
+from tests.stacks.editing import REMOVED, Values
+
+pytestmark = pytest.mark.xdist_group("platform-changes")
+
+DATA = Path(__file__).parent / "data"
+MIRROR = "a copy of upstream's manifests"
+"""Gets its path when it is made."""
+DESCRIPTION = updates("description-description")
+JOB = "jobs-*-waits"
+RUNNING = ("nvidia-device-plugin-daemonset-*", "efa-device-plugin-daemonset", "mpi-operator-deployment-mpi-operator")
+CONTROLLERS = ("queue-controller", "cluster-autoscaler-deployment")
+MORE = {
+    "name": "more",
+    "launcher": "torchrun",
+    "pool": "train",
+    "workers": 1,
+    "image": "nobody.example.com/has:1",
+    "command": ["x"],
+}
+
+PREVIEWS: dict[str, list[Change]] = {
+    "nothing is touched": [change("platform.manifestMirror", MIRROR, NOTHING)],
+    "without plugins": [
+        change("platform.devicePlugin", False, deletes("nvidia-device-plugin-daemonset-*")),
+        change("platform.efaPlugin", False, deletes("efa-device-plugin-daemonset")),
+        change("platform.queueOrder", "bestEffort", updates("queue-cluster-queue")),
+        change("platform.idleMinutes", 20, updates("cluster-autoscaler-deployment")),
+    ],
+    "without an operator": [
+        change(
+            "platform.mpiOperator",
+            False,
+            both(deletes("mpi-operator-*"), updates("queue-configuration", "queue-controller"), DESCRIPTION),
+        ),
+    ],
+    "without a queue": [
+        change(
+            "platform.queue",
+            False,
+            both(deletes("queue-*", "namespaces-*-queue"), DESCRIPTION, anew(JOB)),
+        ),
+    ],
+    "without the autoscaler": [
+        change(
+            "platform.autoscaler",
+            False,
+            both(
+                updates("system", "train"),
+                deletes("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*", "cluster-autoscaler-*"),
+            ),
+        ),
+    ],
+    "a namespace more, one less": [
+        change(
+            "platform.namespaces",
+            ["mpi-jobs", "vision"],
+            both(
+                DESCRIPTION,
+                creates("vision-job", "vision-job-*", "namespaces-vision", "namespaces-vision-*", "shared-volume-vision-*"),
+                deletes(
+                    "research-job", "research-job-*", "namespaces-research", "namespaces-research-*", "shared-volume-research-*"
+                ),
+            ),
+        ),
+    ],
+    "another registry": [
+        change("platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, anew(JOB))),
+    ],
+    "another transport": [change("platform.transport", "tcp", both(DESCRIPTION, anew(JOB)))],
+    "other CPU requests": [
+        change(
+            "platform.cpuRequestFactor",
+            0.5,
+            both(
+                updates(*RUNNING, *CONTROLLERS, "queue-cluster-queue", "namespaces-*-limits"),
+                DESCRIPTION,
+                anew(JOB),
+            ),
+        ),
+    ],
+    "a job more": [change("jobs[1]", MORE, creates("jobs-*-more"), "jobs")],
+    "another text of a job": [change("jobs[0].command", ["other.py"], anew(JOB), "jobs")],
+    "no job": [change("jobs", REMOVED, deletes(JOB))],
+    "no platform": [
+        Change(
+            "platform.install",
+            {"platform.install": False, "jobs": REMOVED},
+            deletes(
+                *(f"{part}-*" for part in ("nvidia-device-plugin", "efa-device-plugin", "mpi-operator", "queue", "description")),
+                *("namespaces-*", "shared-volume-*", "cluster-autoscaler-*", JOB),
+            ),
+        ),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """With one real node for each system pool; whatever the autoscaler adds is simulated."""
+    found = capability.examine()
+    if not found.real_nodes:
+        pytest.skip("; ".join(found.missing))
+    made = LocalCloud(tmp_path_factory.mktemp("platform") / "cloud")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, NODES, "cpu=1,gpu=0")
+        made.start(print, kubernetes=True)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(cloud: LocalCloud) -> LocalStack:
+    """The cluster, up."""
+    made = LocalStack(cloud, "platform", DATA)
+    made.prepare()
+    up = made.run("up")
+    assert up.ok, up.output
+    return made
+
+
+@pytest.fixture(scope="module")
+def values(stack: LocalStack) -> Values:
+    return editing.read(stack)
+
+
+@pytest.mark.parametrize("name", PREVIEWS)
+def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values, tmp_path: Path) -> None:
+    changes = PREVIEWS[name]
+    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    if changed["platform"].get("manifestMirror") == MIRROR:
+        changed["platform"]["manifestMirror"] = str(shutil.copytree(mirror.ensure(print), tmp_path / "mirror"))
+    editing.write(stack, changed)
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    assert differences(editing.operations(preview), changes) == ([], [])
+
+
+def test_in_a_closed_network_up_says_what_to_do_from_outside(cloud: LocalCloud, stacks: Path) -> None:
+    """The stack file as it is goes up from anywhere; who then wants the platform is told where to run, or to leave it out."""
+    closed = LocalStack(cloud, "06-closed-network", stacks)
+    closed.prepare()
+    values = editing.read(closed)
+    wanted = editing.with_changes(values, {"platform.install": True})
+    editing.write(closed, wanted)
+    early = closed.run("preview")
+    assert not early.ok and not editing.operations(early)
+    assert "platform.install: is true, but" in early.errors[0] and "write false, and true when" in early.errors[0]
+
+    editing.write(closed, values)
+    up = closed.run("up")
+    assert up.ok, up.output
+    editing.write(closed, wanted)
+    refused = closed.run("up")
+    assert not refused.ok
+    (told,) = [error for error in refused.errors if "cannot be reached from here" in error]
+    assert "run `pulumi up` from inside its network" in told and "write `platform: {install: false}`" in told
+    assert not editing.operations(refused), "nothing was begun"
