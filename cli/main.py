@@ -206,6 +206,84 @@ def kubeconfig(
     raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", output))
 
 
+# --- plain EC2 clusters --------------------------------------------------------------------------------------------------
+
+Stack = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")]
+Folder = Annotated[Path | None, typer.Option("--config-dir", help="Folder of the stack file; stacks/ by default.")]
+Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key; ssh's own choice by default.")]
+Minutes = Annotated[float, typer.Option("--minutes", help="How long to wait at most.")]
+
+
+@app.command("wait")
+def wait_for(stack: Stack, minutes: Minutes = 20, config_dir: Folder = None, as_json: Json = False) -> None:
+    """Wait until a plain EC2 cluster is ready: the master and all wanted workers have joined. Prints why one fails.
+
+    Exit code: 0 ready, 1 not ready in time or never, 4 no such cluster, 5 AWS cannot be asked.
+    """
+    from cli import wait as verb
+
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", minutes=minutes, as_json=as_json))
+
+
+@app.command()
+def hosts(stack: Stack, config_dir: Folder = None, as_json: Json = False) -> None:
+    """The nodes of a plain EC2 cluster: addresses, slots, and whether they have joined."""
+    from cli import hosts as verb
+
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", as_json=as_json))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def run(
+    stack: Stack,
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command and its arguments.")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Folder there; the shared file system by default.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the run's id and return.")] = False,
+    attach: Annotated[str | None, typer.Option(help="Look on at a run that was started before, by its id.")] = None,
+    identity: Identity = None,
+    config_dir: Folder = None,
+) -> None:
+    """Run a command on the master of a plain EC2 cluster, like `-- mpiexec -n 32 -N 8 python train_mnist.py`.
+
+    It goes on when the connection breaks, and so does its output. Exit code: the command's; 255 where it could not be started or
+    its end is not known.
+    """
+    from cli import run as verb
+
+    folder = config_dir or ROOT / "stacks"
+    raise typer.Exit(verb.run(stack, folder, command or [], workdir=workdir, identity=identity, detach=detach, attach=attach))
+
+
+@app.command()
+def ssh(
+    stack: Stack,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Instead of a shell.")] = None,
+    identity: Identity = None,
+    config_dir: Folder = None,
+) -> None:
+    """A shell on the master of a plain EC2 cluster, through Session Manager. Its host key is known from the key bucket."""
+    from cli import ssh as verb
+
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", command or [], identity=identity))
+
+
+@app.command()
+def scale(
+    size: Annotated[int, typer.Argument(metavar="N", help="Workers.")],
+    stack: Stack,
+    wait: Annotated[bool, typer.Option(help="Wait until they have joined, or are gone.")] = True,
+    minutes: Minutes = 20,
+    config_dir: Folder = None,
+) -> None:
+    """Change the number of workers of a plain EC2 cluster; `pulumi up` leaves it so.
+
+    Exit codes as with wait, and 3: less than minSize or more than maxSize.
+    """
+    from cli import scale as verb
+
+    raise typer.Exit(verb.run(size, stack, config_dir or ROOT / "stacks", minutes=minutes, wait_for_it=wait))
+
+
 @app.command()
 def demo(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what Pulumi prints.")] = False,

@@ -80,6 +80,10 @@ class Clients:
         return self._client("iam")
 
     @cached_property
+    def s3(self) -> Any:
+        return self._client("s3")
+
+    @cached_property
     def quotas(self) -> Any:
         return self._client("service-quotas")
 
