@@ -4,12 +4,18 @@
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
-"$here/install-packages.sh" openssh-client python3 python3-boto3
+"$here/install-packages.sh" ca-certificates openssh-client python3 python3-pip
 install -d -m 0755 /etc/gpumpi /opt/gpumpi/join/gpumpi_join
 install -m 0644 "$here"/../join/gpumpi_join/*.py /opt/gpumpi/join/gpumpi_join/
+if ! cmp --silent "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt; then
+  rm -rf /opt/gpumpi/join/packages
+  python3 -m pip install --quiet --root-user-action ignore --no-deps --only-binary :all: --require-hashes \
+    --requirement "$here/../join/requirements.txt" --target /opt/gpumpi/join/packages
+  install -m 0644 "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt
+fi
 cat >/usr/local/bin/gpumpi-join <<'END'
 #!/bin/sh
-PYTHONPATH=/opt/gpumpi/join exec /usr/bin/python3 -m gpumpi_join "$@"
+PYTHONPATH=/opt/gpumpi/join:/opt/gpumpi/join/packages exec /usr/bin/python3 -m gpumpi_join "$@"
 END
 chmod 0755 /usr/local/bin/gpumpi-join
 install -m 0644 "$here/../files/gpumpi-join.service" /etc/systemd/system/gpumpi-join.service

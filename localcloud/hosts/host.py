@@ -206,6 +206,9 @@ class Host:
         """Its cable, mounts and names; also what its manager leaves behind for every machine that it started."""
         for left in ("propagate", "unix-export"):
             shutil.rmtree(RUN / left / self.name, ignore_errors=True)
+        if self.disk.root.exists():
+            found = self.disk.root.stat()
+            (RUN / "locks" / f"inode-{found.st_dev}:{found.st_ino}").unlink(missing_ok=True)
         network.inside(self.vpc.namespace, self._unplug)
         network.unmount(self.disk.root)
         self.vpc.ledger.remove("mount", self.disk.root)

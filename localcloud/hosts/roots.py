@@ -83,7 +83,7 @@ def bare(report: Report) -> Path:
 def node(report: Report) -> Path:
     """The layer on top of `bare`. Raises ImageError where it cannot be made."""
     below = bare(report)
-    join = [file.read_text() for file in sorted((AMIS / "join").rglob("*.py"))]
+    join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(NODE_SETTINGS.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):

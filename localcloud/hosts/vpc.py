@@ -72,13 +72,13 @@ class Vpc:
         """DHCP, DNS and metadata know it from here on."""
         with self._lock:
             self._machines[machine.address] = machine
-        self._write_names()
+            self._write_names()
         self._reload()
 
     def remove(self, machine: Machine) -> None:
         with self._lock:
             self._machines.pop(machine.address, None)
-        self._write_names()
+            self._write_names()
         self._reload()
 
     def machine_at(self, address: str) -> Machine | None:
@@ -94,8 +94,8 @@ class Vpc:
         return network.listen(self.namespace, address, port)
 
     def _write_names(self) -> None:
-        with self._lock:
-            machines = sorted(self._machines.values(), key=lambda one: one.address)
+        """The caller has the lock, but for the first time."""
+        machines = sorted(self._machines.values(), key=lambda one: one.address)
         _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
         _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
 

@@ -1,0 +1,268 @@
+"""A plain EC2 cluster made by hand in a local cloud with hosts: a master, a group of workers, a key bucket, a file system."""
+
+import base64
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3.session
+from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
+
+from infra import policies
+from localcloud.hosts.realizer import AMI
+from localcloud.instance import LocalCloud
+from localcloud.machine import network
+from tests.local_aws.clients import REGION
+from tests.local_aws.ec2_world import TRUST, make_world
+
+STACK, BUCKET, GROUP, HOOK = "hosts", "gpumpi-hosts-keys", "gpumpi-hosts-workers", "join"
+USER = "mpiuser"
+SLOTS = 2
+LIMIT_SECONDS = 120.0
+SSM_POLICY = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+ALLREDUCE = (
+    "from mpi4py import MPI; import socket; c = MPI.COMM_WORLD; "
+    "print(socket.gethostname(), c.size, c.allreduce(c.rank + 1), flush=True)"
+)
+
+
+def await_true(check: Callable[[], Any], seconds: float = LIMIT_SECONDS) -> Any:
+    """What the check returns once that is true; fails with tenacity's RetryError."""
+    return Retrying(retry=retry_if_not_result(bool), wait=wait_fixed(0.3), stop=stop_after_delay(seconds))(check)
+
+
+@dataclass
+class Ssh:
+    """Logins as a user of AWS makes them: through Session Manager. One connection per host, kept open."""
+
+    cloud: LocalCloud
+    folder: Path
+    environment: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.environment = {**self.cloud.process_environment(), "AWS_DEFAULT_REGION": REGION}
+        self.key = self.folder / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "person", "-f", self.key], check=True)
+
+    @property
+    def public_key(self) -> str:
+        return self.key.with_suffix(".pub").read_text().strip()
+
+    def __call__(self, instance_id: str, command: str, seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
+        inside = f"timeout {seconds:.0f} sh -c {shlex.quote(command)}"
+        whole = [*self._options(instance_id), f"{USER}@{instance_id}", inside]
+        return subprocess.run(
+            ["ssh", *whole], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+    def hang_up(self, instance_id: str) -> None:
+        command = ["ssh", "-O", "exit", *self._options(instance_id), instance_id]
+        subprocess.run(command, env=self.environment, capture_output=True, check=False)
+
+    def _options(self, instance_id: str) -> list[str]:
+        way = f"aws ssm start-session --target {instance_id} --document-name AWS-StartSSHSession --parameters portNumber=22"
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "30",
+            "ControlMaster": "auto",
+            "ControlPath": f"{self.folder}/%h",
+            "ControlPersist": "60",
+            "IdentitiesOnly": "yes",
+            "LogLevel": "ERROR",
+            "ProxyCommand": way,
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+        }
+        return ["-i", str(self.key), *(part for name, value in options.items() for part in ("-o", f"{name}={value}"))]
+
+
+@dataclass
+class HandMade:
+    """The cluster, and what one sees of it."""
+
+    cloud: LocalCloud
+    ssh: Ssh
+    role_ids: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        variables = self.cloud.environment()
+        session = boto3.session.Session(
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+        self.client = lambda service: session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"])
+        self.network = make_world(self.client)
+        self.ec2, self.groups = self.client("ec2"), self.client("autoscaling")
+        self.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        for role in ("master", "worker"):
+            self.role_ids[role] = self._make_role(role)
+        self.file_system, self.access_point = self._make_file_system()
+        self.master = self.run(TagSpecifications=_tags({"gpumpi:stack": STACK, "gpumpi:role": "master"}))
+        self._make_group()
+
+    def run(self, **changes: Any) -> str:
+        """An instance that is told to be a master; its id."""
+        made = self.network.run(**{**self._launch("master"), "InstanceType": "c5.large", **changes})
+        return str(made[0]["InstanceId"])
+
+    def scale(self, count: int) -> None:
+        self.groups.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
+
+    def workers(self) -> dict[str, str]:
+        """Lifecycle state by instance id."""
+        shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
+        return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
+
+    def in_service(self) -> list[str]:
+        return sorted(name for name, state in self.workers().items() if state == "InService")
+
+    def address(self, instance_id: str) -> str:
+        return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
+
+    def state(self, instance_id: str) -> str:
+        return str(self.network.described(instance_id)[0]["State"]["Name"])
+
+    def console(self, instance_id: str) -> str:
+        return str(self.ec2.get_console_output(InstanceId=instance_id).get("Output", ""))
+
+    def hostfile(self, instance_id: str) -> list[str]:
+        return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
+
+    def await_workers(self, *others: str) -> list[str]:
+        """Two workers in service, none of the others among them, and the master's hostfile has them and nobody else."""
+
+        def ready() -> list[str]:
+            found = self.in_service()
+            if len(found) != 2 or set(found) & set(others):
+                return []
+            wanted = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in found)
+            return found if sorted(self.hostfile(self.master)) == wanted else []
+
+        return list(await_true(ready))
+
+    def mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
+        """Four ranks on two hosts, hosts taken from where the join service keeps them."""
+        return self.ssh(instance_id, f"mpirun -n 4 -N 2 python3 -c {shlex.quote(ALLREDUCE)}")
+
+    def user_data(self, role: str) -> str:
+        cluster = {
+            "stack": STACK,
+            "region": REGION,
+            "bucket": BUCKET,
+            "role": role,
+            "user": USER,
+            "slots": 0 if role == "master" else SLOTS,
+            "idle_slots": 2,
+            "auto_scaling_group": GROUP,
+            "lifecycle_hook": HOOK,
+            "master_role_id": self.role_ids["master"],
+            "worker_role_id": self.role_ids["worker"],
+        }
+        return f"""#!/bin/bash
+set -o errexit -o nounset -o pipefail
+echo user data of a {role}
+install -d -m 0700 -o {USER} -g {USER} /home/{USER}/.ssh
+echo '{self.ssh.public_key}' >/home/{USER}/.ssh/authorized_keys
+mkdir -p /shared
+echo '{self.file_system}:/ /shared efs _netdev,tls,iam,accesspoint={self.access_point} 0 0' >>/etc/fstab
+mount -t efs -o tls,iam,accesspoint={self.access_point} {self.file_system}:/ /shared
+echo '{json.dumps(cluster)}' >/etc/gpumpi/cluster.json
+systemctl start gpumpi-join.service
+"""
+
+    def _launch(self, role: str) -> dict[str, Any]:
+        return {
+            "ImageId": AMI.id(REGION),
+            "IamInstanceProfile": {"Name": role},
+            "UserData": self.user_data(role),
+            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+        }
+
+    def _make_role(self, name: str) -> str:
+        iam = self.client("iam")
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
+        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
+        iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
+        iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+        return str(made["RoleId"])
+
+    def _make_file_system(self) -> tuple[str, str]:
+        efs = self.client("efs")
+        self.ec2.authorize_security_group_ingress(
+            GroupId=self.network.group,
+            IpPermissions=[
+                {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "UserIdGroupPairs": [{"GroupId": self.network.group}]}
+            ],
+        )
+        made = efs.create_file_system(CreationToken=STACK, Encrypted=True)["FileSystemId"]
+        await_true(lambda: efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
+        efs.create_mount_target(FileSystemId=made, SubnetId=self.network.subnets[0], SecurityGroups=[self.network.group])
+        point = efs.create_access_point(
+            ClientToken=STACK,
+            FileSystemId=made,
+            PosixUser={"Uid": 1000, "Gid": 1000},
+            RootDirectory={"Path": "/data", "CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}},
+        )["AccessPointId"]
+        await_true(lambda: efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available")
+        return made, point
+
+    def _make_group(self) -> None:
+        launch = self._launch("worker")
+        launch["UserData"] = base64.b64encode(launch["UserData"].encode()).decode()
+        hook = {
+            "LifecycleHookName": HOOK,
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+            "DefaultResult": "ABANDON",
+            "HeartbeatTimeout": 600,
+        }
+        self.groups.create_auto_scaling_group(
+            AutoScalingGroupName=GROUP,
+            MinSize=0,
+            MaxSize=4,
+            DesiredCapacity=2,
+            VPCZoneIdentifier=self.network.subnets[0],
+            LaunchTemplate={
+                "LaunchTemplateId": self.network.template("workers", InstanceType="c5.large", **launch),
+                "Version": "$Latest",
+            },
+            LifecycleHookSpecificationList=[hook],
+        )
+
+
+def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
+    return [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
+
+
+def remains(cloud: LocalCloud, before: Sequence[str]) -> list[str]:
+    """What a local cloud left on the machine: namespaces, mounts, processes, traces of the container manager."""
+    folder = str(cloud.folder)
+    namespaces = [f"namespace {name}" for name in names_of_namespaces() if name not in before]
+    mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
+    processes = [
+        f"process {pid}"
+        for pid in Path("/proc").iterdir()
+        if pid.name.isdigit() and pid.name != str(os.getpid()) and folder in _command_of(pid)
+    ]
+    run = Path("/run/systemd/nspawn")
+    traces = [str(path) for path in run.glob("*/i-*")] if run.is_dir() else []
+    return [*namespaces, *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
+
+
+def names_of_namespaces() -> list[str]:
+    """Of hosts: other tests make others meanwhile."""
+    return sorted(path.name for path in network.RUN.glob("gpumpi-*-h*")) if network.RUN.is_dir() else []
+
+
+def _command_of(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

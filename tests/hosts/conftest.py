@@ -1,0 +1,36 @@
+"""One local cloud with hosts for the tests of a module; they carry `pytest.mark.xdist_group("hosts")`."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.hosts import capability
+from localcloud.instance import LocalCloud
+from tests.hosts.cluster import HandMade, Ssh, names_of_namespaces, remains
+
+
+@pytest.fixture(scope="session")
+def able() -> None:
+    """Skips where this machine can have no hosts."""
+    found = capability.examine()
+    if not found.hosts:
+        pytest.skip("; ".join(found.missing))
+
+
+@pytest.fixture(scope="module")
+def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
+    """A master and two workers, in their local cloud; nothing is left when it stops."""
+    before = names_of_namespaces()
+    cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
+    short = Path(tempfile.mkdtemp(prefix="ssh"))  # a socket's path has at most 107 characters
+    cloud.start(print, hosts=True)
+    try:
+        made = HandMade(cloud, Ssh(cloud, short))
+        yield made
+    finally:
+        cloud.stop()
+        shutil.rmtree(short, ignore_errors=True)
+    assert remains(cloud, before) == []

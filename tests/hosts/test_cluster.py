@@ -1,0 +1,129 @@
+"""A plain EC2 cluster on real hosts: user data, join, SSH, MPI, replacement, images. The tests build on each other's cluster."""
+
+import re
+import shlex
+
+import pytest
+
+from tests.hosts.cluster import BUCKET, SLOTS, HandMade, await_true
+
+pytestmark = pytest.mark.xdist_group("hosts")
+
+
+def test_workers_are_in_service_when_the_masters_hostfile_has_them(cluster: HandMade) -> None:
+    workers = cluster.await_workers()
+    assert len(workers) == 2
+    for worker in workers:
+        assert sorted(cluster.hostfile(worker)) == sorted(cluster.hostfile(cluster.master))
+
+
+def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:
+    assert "user data of a master" in cluster.console(cluster.master)
+
+
+def test_nodes_log_in_to_each_other_without_a_question(cluster: HandMade) -> None:
+    first, second = cluster.await_workers()
+    for here, there in ((first, second), (first, cluster.master), (cluster.master, second)):
+        wanted = f"ip-{cluster.address(there).replace('.', '-')}"
+        done = cluster.ssh(here, f"ssh {cluster.address(there)} hostname")
+        assert (done.returncode, done.stdout.strip()) == (0, wanted), done.stderr
+
+
+def test_keys_of_nodes_open_no_administrators_account(cluster: HandMade) -> None:
+    first, second = cluster.await_workers()
+    done = cluster.ssh(first, f"ssh root@{cluster.address(second)} id")
+    assert done.returncode == 255 and "Permission denied" in done.stderr
+
+
+def test_mpirun_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None:
+    workers = cluster.await_workers()
+    done = cluster.mpirun(cluster.master)
+    assert done.returncode == 0, done.stderr
+    said = [line.split() for line in done.stdout.splitlines()]
+    assert sorted(host for host, *_ in said) == sorted(
+        f"ip-{cluster.address(worker).replace('.', '-')}" for worker in workers for _ in range(SLOTS)
+    )
+    assert {tuple(rest) for _, *rest in said} == {("4", "10")}
+
+
+def test_the_shared_folder_is_the_same_everywhere_and_the_users_own(cluster: HandMade) -> None:
+    first, second = cluster.await_workers()
+    written = cluster.ssh(first, "echo of $(hostname) >/shared/note")
+    assert written.returncode == 0, written.stderr
+    assert cluster.ssh(second, "cat /shared/note").stdout == f"of ip-{cluster.address(first).replace('.', '-')}\n"
+
+
+def test_credentials_are_the_roles_and_let_a_node_write_no_other_nodes_key(cluster: HandMade) -> None:
+    first, second = cluster.await_workers()
+    program = f"""
+import boto3, botocore
+print(boto3.client("sts", region_name="us-west-2").get_caller_identity()["Arn"])
+try:
+    boto3.client("s3").put_object(Bucket="{BUCKET}", Key="nodes/{cluster.role_ids["worker"]}:{second}/notice.json", Body=b"")
+except botocore.exceptions.ClientError as error:
+    print(error.response["Error"]["Code"])
+"""
+    done = cluster.ssh(first, f"PYTHONPATH=/opt/gpumpi/join/packages python3 -c {shlex.quote(program)}")
+    assert done.stdout.splitlines() == [f"arn:aws:sts::123456789012:assumed-role/worker/{first}", "AccessDenied"], done.stderr
+
+
+def test_metadata_is_told_to_those_with_a_token_only(cluster: HandMade) -> None:
+    url = "http://169.254.169.254/latest"
+    without = cluster.ssh(cluster.master, f"curl -s -o /dev/null -w '%{{http_code}}' {url}/meta-data/instance-id")
+    assert without.stdout == "401"
+    token = f"$(curl -s -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {url}/api/token)"
+    shown = cluster.ssh(cluster.master, f'curl -s -H "X-aws-ec2-metadata-token: {token}" {url}/meta-data/instance-id')
+    assert shown.stdout == cluster.master
+
+
+def test_a_command_that_fails_says_so_through_the_session(cluster: HandMade) -> None:
+    assert cluster.ssh(cluster.master, "exit 7").returncode == 7
+
+
+def test_a_reboot_of_the_master_is_survived(cluster: HandMade) -> None:
+    cluster.await_workers()
+    boot = cluster.ssh(cluster.master, "cat /proc/sys/kernel/random/boot_id; uptime --since; stat -c %y /proc/1").stdout
+    cluster.ssh.hang_up(cluster.master)
+    cluster.ec2.reboot_instances(InstanceIds=[cluster.master])
+    await_true(
+        lambda: (again := cluster.ssh(cluster.master, "stat -c %y /proc/1").stdout) and again.strip() not in boot and again
+    )
+    cluster.await_workers()
+    assert cluster.ssh(cluster.master, "cat /shared/note").returncode == 0
+    done = cluster.mpirun(cluster.master)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_worker_that_aws_terminates_is_dropped_and_replaced(cluster: HandMade) -> None:
+    lost, kept = cluster.await_workers()
+    cluster.ec2.terminate_instances(InstanceIds=[lost])
+    workers = cluster.await_workers(lost)
+    assert kept in workers
+    assert cluster.mpirun(cluster.master).returncode == 0
+    await_true(lambda: cluster.state(lost) == "terminated")
+    assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
+
+
+def test_an_image_of_a_host_carries_its_changes_until_it_is_deregistered(cluster: HandMade) -> None:
+    worker = cluster.await_workers()[0]
+    assert cluster.ssh(worker, "echo from the image >mark").returncode == 0
+    image = cluster.ec2.create_image(InstanceId=worker, Name="marked", NoReboot=True)["ImageId"]
+    await_true(lambda: cluster.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
+    made = cluster.run(ImageId=image, UserData=None)
+    await_true(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
+    cluster.ssh.hang_up(made)
+    cluster.ec2.deregister_image(ImageId=image)
+    assert not list(cluster.cloud.folder.glob(f"hosts/images/{image}"))
+
+    cluster.ec2.stop_instances(InstanceIds=[made])
+    await_true(lambda: cluster.state(made) == "stopped")
+    with pytest.raises(cluster.client("ssm").exceptions.TargetNotConnected):
+        cluster.client("ssm").start_session(Target=made, DocumentName="AWS-StartSSHSession", Parameters={"portNumber": ["22"]})
+    cluster.ec2.start_instances(InstanceIds=[made])
+    await_true(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
+
+    beyond = cluster.run()
+    told = {host.instance_id: host for host in cluster.cloud.hosts()}
+    assert told[beyond].phase == "record" and re.search("may have 4 hosts", told[beyond].problem)
+    cluster.ec2.terminate_instances(InstanceIds=[made, beyond])
+    await_true(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})

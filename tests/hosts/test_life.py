@@ -1,0 +1,47 @@
+"""What a local cloud with hosts leaves behind: nothing, however it ends."""
+
+import os
+import signal
+from pathlib import Path
+
+import boto3.session
+import pytest
+
+from localcloud.hosts.capability import BadLimit, limit
+from localcloud.hosts.realizer import AMI
+from localcloud.instance import LocalCloud
+from tests.hosts.cluster import await_true, names_of_namespaces, remains
+from tests.local_aws.clients import REGION
+from tests.local_aws.ec2_world import make_world
+
+
+@pytest.mark.xdist_group("hosts")
+def test_a_local_cloud_that_was_killed_is_cleaned_by_the_next_start(able: None, tmp_path: Path) -> None:
+    before = names_of_namespaces()
+    cloud = LocalCloud(tmp_path / "cloud")
+    cloud.start(print, hosts=True)
+    try:
+        variables = cloud.environment()
+        session = boto3.session.Session(
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
+        )
+        world = make_world(lambda service: session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"]))
+        world.run(ImageId=AMI.id(REGION), InstanceType="c5.large")
+        await_true(lambda: [host for host in cloud.hosts() if host.phase == "running"])
+        os.kill(cloud.server("aws").pid, signal.SIGKILL)
+        assert names_of_namespaces() != before
+        cloud.start(print)
+        assert names_of_namespaces() == before
+    finally:
+        cloud.stop()
+    assert remains(cloud, before) == []
+
+
+def test_the_number_of_hosts_follows_memory_and_the_environment() -> None:
+    assert limit({}, memory=64 << 30) == 4
+    assert limit({}, memory=2 << 30) == 2
+    assert limit({"GPUMPI_LOCAL_HOSTS": "16"}, memory=2 << 30) == 16
+    with pytest.raises(BadLimit, match="GPUMPI_LOCAL_HOSTS='many'"):
+        limit({"GPUMPI_LOCAL_HOSTS": "many"})
