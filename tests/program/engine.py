@@ -51,6 +51,10 @@ ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 GROUP_TAG = "aws:autoscaling/tag:Tag"
+GROUP = "aws:autoscaling/group:Group"
+INSTANCE = "aws:ec2/instance:Instance"
+INSTANCE_PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+EIP = "aws:ec2/eip:Eip"
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,12 @@ class Defaults(Mocks):
                 computed |= {"resources": [{"autoscalingGroups": [{"name": f"eks-{args.name}"}]}], "nodeGroupName": args.name}
             case "aws:ec2/launchTemplate:LaunchTemplate":
                 computed |= {"latestVersion": 1}
+            case "aws:ec2/instance:Instance":
+                computed |= {"privateIp": "10.0.0.5", "primaryNetworkInterfaceId": "eni-mock"}
+            case "aws:iam/role:Role":
+                computed |= {"uniqueId": f"AROA{args.name}"}
+            case "aws:ec2/eip:Eip":
+                computed |= {"publicIp": "198.51.100.7"}
             case "aws:s3/bucket:Bucket":
                 computed |= {"bucket": args.name}
             case "aws:kms/key:Key":

@@ -18,6 +18,7 @@ from tests.program.engine import Deployment, Resource, deploy
 from tests.program.worlds import STACKS, account_for
 
 TOKENS = {
+    *("aws:autoscaling/group:Group", "aws:ec2/instance:Instance", "aws:iam/instanceProfile:InstanceProfile"),
     *("aws:autoscaling/tag:Tag", "aws:cloudwatch/logGroup:LogGroup", "aws:kms/alias:Alias", "aws:kms/key:Key"),
     *("aws:ec2/defaultSecurityGroup:DefaultSecurityGroup", "aws:ec2/eip:Eip", "aws:ec2/flowLog:FlowLog"),
     *("aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/natGateway:NatGateway"),
@@ -83,6 +84,16 @@ def cluster_name(path: Path) -> str:
     return f"gpumpi-{path.name.split('.', 1)[1].removesuffix('.yaml')}"
 
 
+def tags_of(one: Resource) -> dict[str, str]:
+    """An auto scaling group has a list of them."""
+    tags = one.inputs.get("tags", {})
+    return {tag["key"]: tag["value"] for tag in tags} if isinstance(tags, list) else dict(tags)
+
+
+def is_eks(stack: Deployment) -> bool:
+    return bool(stack.created(engine.CLUSTER))
+
+
 def takes_tags(token: str) -> bool:
     """Whether the SDK's class has `tags`."""
     parts = re.fullmatch(r"aws:(\w+)/\w+:(\w+)", token)
@@ -103,6 +114,8 @@ def test_there_is_every_stack_that_the_readme_promises() -> None:
         "05-existing-vpc-and-efs",
         "06-closed-network",
         "07-targeted-odcr",
+        "08-ec2-mnist",
+        "local-ec2",
     } <= names
 
 
@@ -146,22 +159,24 @@ def test_names_that_pulumi_makes_fit(stack: Deployment) -> None:
 
 def test_everything_that_can_carry_tags_carries_the_base_tags(stack: Deployment) -> None:
     untagged = [
-        one.name
-        for one in stack.resources
-        if one.custom and takes_tags(one.type) and not set(BASE_TAGS) <= set(one.inputs.get("tags", {}))
+        one.name for one in stack.resources if one.custom and takes_tags(one.type) and not set(BASE_TAGS) <= set(tags_of(one))
     ]
     assert untagged == []
 
 
 def test_everything_with_tags_has_a_name_that_people_see(stack: Deployment) -> None:
-    assert not [one.name for one in stack.resources if one.custom and takes_tags(one.type) and not one.inputs["tags"].get("Name")]
+    assert not [one.name for one in stack.resources if one.custom and takes_tags(one.type) and not tags_of(one).get("Name")]
 
 
 # --- network
 
 
-def test_nobody_comes_in_but_members_of_a_security_group(stack: Deployment) -> None:
+def test_nobody_comes_in_but_members_of_a_security_group_and_whom_the_file_names(stack: Deployment, path: Path) -> None:
     for rule in stack.created(engine.INGRESS_RULE):
+        if f"{cluster_name(path)}-master-ssh" in rule.name:
+            assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (22, 22, "tcp")
+            assert rule.inputs["cidrIpv4"] in path.read_text(encoding="utf-8") and rule.inputs["cidrIpv4"] != "0.0.0.0/0"
+            continue
         assert rule.inputs.get("referencedSecurityGroupId"), rule.name
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs), rule.name
     for group in stack.created(engine.SECURITY_GROUP):
@@ -185,6 +200,8 @@ def test_every_rule_says_what_it_is_for(stack: Deployment) -> None:
 
 
 def test_the_api_is_open_to_no_more_than_the_stack_says(stack: Deployment, path: Path) -> None:
+    if not is_eks(stack):
+        pytest.skip("a plain EC2 cluster has no Kubernetes API")
     vpc = stack.only(engine.CLUSTER).inputs["vpcConfig"]
     assert vpc["endpointPrivateAccess"] is True
     assert vpc["endpointPublicAccess"] is bool(vpc.get("publicAccessCidrs"))
@@ -213,7 +230,7 @@ def test_everything_at_rest_is_encrypted(stack: Deployment) -> None:
     assert all(one.inputs["encrypted"] is True for one in stack.created(engine.FILE_SYSTEM))
     assert all(one.inputs["kmsKeyId"] for one in stack.created(engine.LOG_GROUP))
     assert len(stack.created(engine.BUCKET_ENCRYPTION)) == len(stack.created(engine.BUCKET))
-    assert stack.only(engine.CLUSTER).inputs["encryptionConfig"]["resources"] == ["secrets"]
+    assert all(one.inputs["encryptionConfig"]["resources"] == ["secrets"] for one in stack.created(engine.CLUSTER))
 
 
 def test_every_key_rotates(stack: Deployment) -> None:
@@ -257,12 +274,18 @@ def test_every_pool_of_gpus_is_tainted_and_the_system_pool_is_not(stack: Deploym
 def test_efa_security_groups_are_on_every_interface(stack: Deployment) -> None:
     for template in stack.created(engine.LAUNCH_TEMPLATE):
         interfaces = template.inputs.get("networkInterfaces", [])
-        groups = {tuple(one["securityGroups"]) for one in interfaces} or {tuple(template.inputs["vpcSecurityGroupIds"])}
-        assert len(groups) == 1 and len(groups.pop()) == 2
+        groups = {frozenset(one["securityGroups"]) for one in interfaces} or {frozenset(template.inputs["vpcSecurityGroupIds"])}
+        if is_eks(stack):
+            assert len(groups) == 1 and len(groups.pop()) == 2
+        else:  # the master's first interface has the group of those who come in by SSH too
+            nodes = stack.only(engine.SECURITY_GROUP, "-nodes").id
+            assert all(nodes in one for one in groups) and len(groups) <= 2
 
 
 def test_outputs_tell_what_users_need(stack: Deployment) -> None:
     found = stack.outputs
+    if not is_eks(stack):
+        pytest.skip("tests/program/test_plain_cluster.py looks at those of plain EC2 clusters")
     assert {"clusterName", "clusterEndpoint", "kubeconfig", "vpcId", "privateSubnetIds", "keyBucket", "pools", "connect"} <= set(
         found
     )

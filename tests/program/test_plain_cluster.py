@@ -1,0 +1,212 @@
+"""Plain EC2 clusters: what master and workers are made as, what they are told, and what they may do."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.boot.ec2_node import LIMIT
+from tests.policy_evaluator import Request, allows
+from tests.program import engine
+from tests.program.engine import Deployment, Resource, deploy
+from tests.pure.world import facts, plain_settings, pool
+
+JOIN = Path(__file__).parents[2] / "amis" / "join"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
+
+
+def made(*pools: dict[str, Any], **sections: Any) -> Deployment:
+    settings = plain_settings(*pools, **sections)
+    return deploy(settings, facts(settings))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Deployment:
+    return made(target={"ssh": {"publicKeys": [KEY]}})
+
+
+def template(stack: Deployment, role: str) -> Resource:
+    return stack.only(engine.LAUNCH_TEMPLATE, f"-{role}")
+
+
+def script(stack: Deployment, role: str) -> str:
+    return base64.b64decode(template(stack, role).inputs["userData"]).decode()
+
+
+def told(stack: Deployment, role: str) -> dict[str, Any]:
+    text = script(stack, role)
+    found: dict[str, Any] = json.loads(text[text.index('{\n "stack"') : text.index("\nEND")])
+    return found
+
+
+def group(stack: Deployment) -> Any:
+    return stack.only(engine.GROUP).inputs
+
+
+# --- nodes
+
+
+def test_workers_are_in_service_only_when_they_have_joined(plain: Deployment) -> None:
+    (hook,) = group(plain)["initialLifecycleHooks"]
+    assert hook["lifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
+    assert hook["defaultResult"] == "ABANDON" and hook["name"] == told(plain, "worker")["lifecycle_hook"]
+
+
+def test_the_group_has_the_size_that_the_stack_says(plain: Deployment) -> None:
+    assert (group(plain)["minSize"], group(plain)["desiredCapacity"], group(plain)["maxSize"]) == (0, 4, 4)
+
+
+def test_a_cluster_without_workers_can_be_made() -> None:
+    assert group(made(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
+
+
+def test_nodes_are_private_where_nobody_comes_in_by_ssh(plain: Deployment) -> None:
+    private = plain.only(engine.SUBNET, "private").id
+    assert group(plain)["vpcZoneIdentifiers"] == [private]
+    assert {one["subnetId"] for one in template(plain, "master").inputs["networkInterfaces"]} == {private}
+    assert not plain.created(engine.EIP, "master") and "masterPublicAddress" not in plain.outputs
+
+
+def test_ssh_is_open_to_the_given_addresses_only_and_on_the_master_only() -> None:
+    stack = made(target={"ssh": {"publicKeys": [KEY], "cidrs": ["203.0.113.0/24"]}})
+    (rule,) = [one for one in stack.created(engine.INGRESS_RULE) if "cidrIpv4" in one.inputs]
+    assert (rule.inputs["cidrIpv4"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("203.0.113.0/24", 22, 22)
+    way_in = rule.inputs["securityGroupId"]
+    assert way_in in template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
+    assert way_in not in json.dumps(template(stack, "workers").inputs["networkInterfaces"])
+    assert stack.outputs["masterPublicAddress"] == "198.51.100.7"
+    public = stack.only(engine.SUBNET, "public").id
+    assert template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
+
+
+def test_workers_have_the_efa_layout_of_their_type_in_a_placement_group(plain: Deployment) -> None:
+    inputs = template(plain, "workers").inputs
+    assert [one["interfaceType"] for one in inputs["networkInterfaces"]] == ["interface", "efa-only"]
+    assert inputs["placement"]["groupName"] == plain.only(engine.PLACEMENT_GROUP).state["name"]
+
+
+def test_a_master_of_another_type_only_launches(plain: Deployment) -> None:
+    assert (told(plain, "master")["slots"], told(plain, "master")["idle_slots"], told(plain, "worker")["slots"]) == (0, 8, 8)
+    assert "placement" not in template(plain, "master").inputs
+
+
+def test_a_master_of_the_workers_type_takes_ranks_beside_them() -> None:
+    stack = made(target={"masterType": "g6.48xlarge"})
+    assert told(stack, "master")["slots"] == 8
+    assert template(stack, "master").inputs["placement"] == template(stack, "workers").inputs["placement"]
+    assert [one["interfaceType"] for one in template(stack, "master").inputs["networkInterfaces"]] == ["interface", "efa-only"]
+
+
+def test_disks_are_encrypted_and_metadata_is_of_version_two(plain: Deployment) -> None:
+    for one in plain.created(engine.LAUNCH_TEMPLATE):
+        assert one.inputs["metadataOptions"]["httpTokens"] == "required"
+        assert [disk["ebs"]["encrypted"] for disk in one.inputs["blockDeviceMappings"]] == ["true"]
+
+
+def test_a_worker_can_be_spot_and_the_master_is_not() -> None:
+    stack = made(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"masterType": "g6.48xlarge"})
+    assert template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
+    assert "instanceMarketOptions" not in template(stack, "master").inputs
+
+
+# --- what they are told
+
+
+def test_the_join_service_understands_what_nodes_are_told(
+    plain: Deployment, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(JOIN))
+    from gpumpi_join.cluster_file import ClusterFile
+
+    for role in ("master", "worker"):
+        file = tmp_path / role
+        file.write_text(json.dumps(told(plain, role)))
+        read = ClusterFile.read(file)
+        assert (read.role, read.auto_scaling_group) == (role, group(plain)["name"])
+        assert read.bucket == plain.outputs["keyBucket"]
+        assert {"master": read.master_role_id, "worker": read.worker_role_id} == plain.outputs["roleIds"]
+
+
+def test_user_data_fits_and_has_no_secret(plain: Deployment) -> None:
+    for role in ("master", "worker"):
+        text = script(plain, role)
+        assert len(text.encode()) < LIMIT and "PRIVATE" not in text and "AKIA" not in text
+        assert KEY in text
+
+
+def test_the_file_system_is_mounted_on_all_nodes_after_its_mount_target_is_there(plain: Deployment) -> None:
+    for role in ("master", "worker"):
+        assert f"{plain.outputs['fileSystemId']}:/ /shared efs _netdev,tls,iam,accesspoint=" in script(plain, role)
+    target = plain.only(engine.MOUNT_TARGET).name
+    assert target in plain.names_before(plain.only(engine.INSTANCE)) & plain.names_before(plain.only(engine.GROUP))
+
+
+def test_a_cluster_without_a_file_system_mounts_none() -> None:
+    stack = made(storage={"efs": "none"})
+    assert "mount" not in script(stack, "worker") and not stack.created(engine.ROLE_POLICY, "storage")
+
+
+# --- what they may do
+
+
+def policies_of(stack: Deployment, role: str) -> list[Any]:
+    return [json.loads(one.inputs["policy"]) for one in stack.created(engine.ROLE_POLICY, f"-{role}-role-")]
+
+
+BUCKET = "arn:aws:mock:us-west-2:123456789012:gpumpi-test-keys"
+WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:1:autoScalingGroupName/gpumpi-test-workers"
+MASTER_ID, WORKER_ID = "AROAM:i-0123456789abcdef0", "AROAW:i-0fedcba9876543210"
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource", "allowed"),
+    [
+        ("worker", "autoscaling:CompleteLifecycleAction", WORKERS, True),
+        ("master", "autoscaling:CompleteLifecycleAction", WORKERS, False),
+        ("worker", "s3:PutObject", f"{BUCKET}/nodes/{WORKER_ID}/notice.json", True),
+        ("worker", "s3:PutObject", f"{BUCKET}/nodes/{MASTER_ID}/notice.json", False),
+        ("worker", "s3:GetObject", f"{BUCKET}/nodes/{MASTER_ID}/notice.json", True),
+        ("worker", "s3:DeleteObject", f"{BUCKET}/nodes/{WORKER_ID}/notice.json", False),
+        ("worker", "ec2:CreateTags", "*", False),
+        ("worker", "iam:PassRole", "*", False),
+        ("master", "ec2:DescribeInstances", "*", True),
+        ("master", "autoscaling:SetDesiredCapacity", WORKERS, False),
+    ],
+)
+def test_a_node_may_do_its_part_and_no_more(plain: Deployment, role: str, action: str, resource: str, allowed: bool) -> None:
+    request = Request(action, resource, {"aws:userid": WORKER_ID if role == "worker" else MASTER_ID})
+    assert allows(request, *policies_of(plain, role)) is allowed
+
+
+def test_roles_are_complete_before_an_instance_boots(plain: Deployment) -> None:
+    for one, role in ((plain.only(engine.INSTANCE), "master"), (plain.only(engine.GROUP), "worker")):
+        policies = {policy.name for policy in plain.created(engine.ROLE_POLICY, f"-{role}-role-")}
+        assert policies and policies <= plain.names_before(one)
+
+
+# --- sizes and outputs
+
+
+def test_a_group_that_is_there_keeps_its_size() -> None:
+    from dataclasses import replace
+
+    from infra.facts import Existing, ExistingPool
+
+    settings = plain_settings()
+    workers = ExistingPool("us-west-2b", 0, 1, 4, zones=("us-west-2b",), instance_type="g6.48xlarge", placement="group")
+    known = replace(facts(settings), existing=Existing(zones=("us-west-2b",), pools={"workers": workers}, ami_id="ami-1"))
+    one = deploy(settings, known).only(engine.GROUP)
+    assert one.inputs["desiredCapacity"] == 1 and one.ignored_changes == ("desiredCapacity",)
+
+
+def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> None:
+    found = plain.outputs
+    assert {"clusterName", "masterId", "masterAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(found)
+    assert found["workers"]["slots"] == 8 and found["workers"]["efa"] == 1
+    assert found["connect"]["ssh"] == "scripts/cluster ssh -s test"
+
+
+def test_there_is_nothing_of_kubernetes(plain: Deployment) -> None:
+    assert not [one.type for one in plain.resources if one.type.startswith(("aws:eks/", "kubernetes:"))]
