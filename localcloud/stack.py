@@ -241,6 +241,8 @@ class LocalStack:
         try:
             content = yaml.safe_load(self.config_file.read_text())
             config = content["config"]
+            if config.get("gpumpi:target", {}).get("kind") != "eks":
+                return
             platform = config.get("gpumpi:platform") or {}
             config["gpumpi:platform"] = {**platform, "install": False}
             config.pop("gpumpi:jobs", None)

@@ -7,7 +7,7 @@ from infra.facts.model import Facts
 from infra.naming import AMI_TAG, OPENMPI_TAG
 from infra.placement import pool_zone
 from infra.problems import Problem, one_of, shown
-from infra.settings import Settings
+from infra.settings import Platform, Settings
 from infra.validation import ids
 from infra.validation.cidrs import parsed
 from infra.validation.cluster import retention
@@ -24,9 +24,10 @@ MOST_USER_DATA_KEYS = 20
 
 def without_kubernetes(settings: Settings) -> Iterator[Problem]:
     way_out = "remove it, a plain EC2 cluster has no Kubernetes"
-    for name in ("platform", "jobs"):
-        if name in settings.model_fields_set:
-            yield Problem(name, f"is for Kubernetes; {way_out}")
+    if settings.platform != Platform():
+        yield Problem("platform", f"is for Kubernetes; {way_out}")
+    if settings.jobs:
+        yield Problem("jobs", f"are for Kubernetes; {way_out}")
     for path, pool in pools_with_paths(settings):
         if pool.labels:
             yield Problem(f"{path}.labels", f"are for Kubernetes; {way_out}")
