@@ -3,6 +3,7 @@
 It makes software believe what is true on EC2: the platform, the data source, the way to AWS.
 """
 
+import secrets
 from pathlib import Path
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
@@ -106,10 +107,13 @@ if answer["readOnly"] or "ro" in options:
 
 def _put(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # hosts that boot at the same time share the layer
+    part.write_text(text)
+    part.replace(file)
 
 
 def _link(file: Path, target: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.unlink(missing_ok=True)
-    file.symlink_to(target)
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    part.symlink_to(target)
+    part.replace(file)
