@@ -8,7 +8,8 @@ from pathlib import Path
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
 
-UNIT = "ec2-hardware.service"
+BOOT = "/usr/lib/ec2-hardware/boot"
+"""What starts the system."""
 PROXY_PORT = 3128
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
@@ -20,9 +21,8 @@ def write(layer: Path, region: str, file_systems: Path) -> None:
     if layer.exists():
         return  # a host has it mounted already
     units = layer / "etc/systemd/system"
-    _put(units / UNIT, _unit())
-    (units / "sysinit.target.wants").mkdir(parents=True, exist_ok=True)
-    _link(units / "sysinit.target.wants" / UNIT, f"../{UNIT}")
+    _put(layer / BOOT.lstrip("/"), _BOOT)
+    (layer / BOOT.lstrip("/")).chmod(0o755)
     for masked in _MASKED:
         _link(units / masked, "/dev/null")
     _put(layer / "etc/cloud/cloud.cfg.d/99-local-cloud.cfg", "datasource_list: [ Ec2 ]\n")
@@ -49,31 +49,19 @@ def environment(region: str) -> dict[str, str]:
     }
 
 
-def _unit() -> str:
-    """cloud-init asks for version 2 of the metadata service only where the hypervisor's uuid says EC2, and sysfs takes no files:
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html"""
-    return f"""[Unit]
-Description=What tells software that it runs on EC2
-DefaultDependencies=no
-Before=cloud-init-local.service sysinit.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/sh -ec '{_OVERLAY}'
-"""
-
-
+_BOOT = """#!/bin/sh -e
+# The first process of a host, before its system. cloud-init asks for version 2 of the metadata service only where the
+# hypervisor's uuid says EC2 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html), and sysfs takes no files.
 # Read-only, as a container's /sys is: else networkd waits for udev, which no container has.
-_OVERLAY = (
-    "d=/run/ec2-hardware; mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys; "
-    "echo ec2e1916-9099-7caf-fd21-012345abcdef > $d/upper/hypervisor/uuid; "
-    "mount --rbind /sys/fs/cgroup $d/cgroup; "
-    "mount -t sysfs sysfs $d/sys; "  # a new one shows the network devices of this host, not of whoever started it
-    "mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys; "
-    "mount --rbind $d/cgroup /sys/fs/cgroup"
-)
-
+d=/run/ec2-hardware
+mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys
+echo ec2e1916-9099-7caf-fd21-012345abcdef >$d/upper/hypervisor/uuid
+mount --rbind /sys/fs/cgroup $d/cgroup
+mount -t sysfs sysfs $d/sys # a new one shows the network devices of this host, not of whoever started it
+mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys
+mount --rbind $d/cgroup /sys/fs/cgroup
+exec /lib/systemd/systemd
+"""
 
 FILE_SYSTEMS = "/run/file-systems"
 """Where a host sees the files of EFS file systems. Only its root does: what users see is what the mount helper mounts."""

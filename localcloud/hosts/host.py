@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from localcloud.hosts.hardware import FILE_SYSTEMS
+from localcloud.hosts.hardware import BOOT, FILE_SYSTEMS
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
@@ -167,7 +167,6 @@ class Host:
         return [
             self._nspawn,
             "--quiet",
-            "--boot",
             f"--directory={self.disk.root}",
             "--capability=all",
             "--register=no",
@@ -179,6 +178,8 @@ class Host:
             f"--network-namespace-path={network.path_of(self.namespace)}",
             f"--bind={self._file_systems}:{FILE_SYSTEMS}",
             "--console=read-only",
+            f"--kill-signal={int(POWER_OFF)}",
+            BOOT,
         ]
 
     def _connect(self) -> None:

@@ -1,7 +1,8 @@
 """Images and disks as layers of an overlay: an image is what hosts changed, on top of what they started from.
 
 <folder>/images/<image id>/       the layers of an image made here, 0 the lowest; `base` names the roots of the cache below them
-         disks/<instance id>/     an instance's own changes (upper), the overlay's workspace (work), the mounted root (root)
+         disks/<instance id>/     an instance's own changes (upper), the overlay's workspace (work), the mounted root (root),
+                                  and the layers of its image (below), which it keeps when the image is deregistered
 """
 
 import json
@@ -64,6 +65,18 @@ class Layers:
         own = sorted((one for one in image.iterdir() if one.is_dir()), key=lambda one: -int(one.name))
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
+    def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
+        """The same for one disk, to keep: a host can be started again after its image was deregistered."""
+        found = []
+        for number, layer in enumerate(self.of_image(image_id)):
+            if layer.is_relative_to(self.folder):
+                own = disk.folder / "below" / str(number)
+                own.parent.mkdir(parents=True, exist_ok=True)
+                _copy(layer, own, "--link")
+                layer = own
+            found.append(layer)
+        return found
+
     def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
         """An image of a disk: the layers that it was on, and a copy of its own changes on top."""
         image, part = self._image(image_id), self._image(f".{image_id}")
@@ -88,7 +101,7 @@ class Layers:
         part.rename(self._image(image_id))
 
     def forget(self, image_id: str) -> None:
-        """The image was deregistered. Hosts that began with it go on: what they have mounted stays until they are gone."""
+        """The image was deregistered. Hosts that began with it go on."""
         shutil.rmtree(self._image(image_id), ignore_errors=True)
 
     def clear(self) -> None:

@@ -90,7 +90,6 @@ class Realizer:
         self._members: dict[str, Member] = {}
         self._neighbours = Neighbours()
         self._images: dict[str, Future[object]] = {}
-        self._digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
         self._count = 0
         self._saving = threading.Lock()
         self._makers = ThreadPoolExecutor(2, thread_name_prefix="images-of-hosts")
@@ -181,7 +180,7 @@ class Realizer:
         key, number, cidr = (event.account, event.region, machine.vpc), self._count, instances.cidr_of(event)
 
         def make_vpc() -> Vpc:
-            name = f"gpumpi-{self._digest}-h{number}"
+            name = f"{prefix_of(self._folder)}{number}"
             folder = self._folder / f"{number}-{machine.vpc}"
             return Vpc(cidr, machine.region, folder, name, self._programs.dnsmasq, self._serving)
 
@@ -193,8 +192,8 @@ class Realizer:
         vpc = self._neighbours.enter(key, machine.instance_id, make_vpc)
         layer = self._folder / "hardware" / machine.region
         hardware.write(layer, machine.region, self._file_systems)
-        below = [layer, *self._layers.of_image(machine.image_id)]
         disk = self._layers.disk(machine.instance_id)
+        below = [layer, *self._layers.of_disk(disk, machine.image_id)]
         member.host = Host(vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._ended, member))
         self._power_on(member)
 
@@ -316,6 +315,11 @@ class Realizer:
         with self._saving:
             if self._folder.is_dir():
                 state.save([member.shown() for member in list(self._members.values())], self._folder)
+
+
+def prefix_of(folder: Path) -> str:
+    """With which the names of network namespaces begin that belong to the local cloud with this folder of hosts."""
+    return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 
 _SHUT_DOWN = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"

@@ -76,10 +76,16 @@ class Vpc:
         self._reload()
 
     def remove(self, machine: Machine) -> None:
+        """Its address may be another's at once, so its lease ends here: the server forgets no other way than by its file."""
         with self._lock:
             self._machines.pop(machine.address, None)
             self._write_names()
-        self._reload()
+            if self._machines:
+                self.supervisor.stop("dnsmasq")
+                leases = self.folder / "leases"
+                if leases.exists():
+                    _replace(leases, (line for line in leases.read_text().splitlines() if machine.mac not in line.split()))
+                self._start_dns()
 
     def machine_at(self, address: str) -> Machine | None:
         with self._lock:
@@ -118,6 +124,7 @@ class Vpc:
             f"--dhcp-hostsfile={self.folder / 'dhcp-hosts'}",
             f"--addn-hosts={self.folder / 'dns-hosts'}",
             f"--dhcp-leasefile={self.folder / 'leases'}",
+            "--dhcp-ignore-clid",  # those of an image's hosts are the same, and EC2 goes by the interface
             "--user=root",
         ]
         self.supervisor.start("dnsmasq", [self._dnsmasq, *options])

@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import boto3.session
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from infra import policies
-from localcloud.hosts.realizer import AMI
+from localcloud.hosts.realizer import AMI, prefix_of
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
 from tests.local_aws.clients import REGION
@@ -241,24 +241,18 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
     return [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
 
 
-def remains(cloud: LocalCloud, before: Sequence[str]) -> list[str]:
-    """What a local cloud left on the machine: namespaces, mounts, processes, traces of the container manager."""
+def remains(cloud: LocalCloud) -> list[str]:
+    """What a local cloud left on the machine: namespaces, mounts, processes, its folder."""
     folder = str(cloud.folder)
-    namespaces = [f"namespace {name}" for name in names_of_namespaces() if name not in before]
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
-    processes = [
-        f"process {pid}"
-        for pid in Path("/proc").iterdir()
-        if pid.name.isdigit() and pid.name != str(os.getpid()) and folder in _command_of(pid)
-    ]
-    run = Path("/run/systemd/nspawn")
-    traces = [str(path) for path in run.glob("*/i-*")] if run.is_dir() else []
-    return [*namespaces, *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
+    others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
+    processes = [f"process {pid}" for pid in others if folder in _command_of(pid)]
+    return [*namespaces(cloud), *mounts, *processes, *([folder] if cloud.folder.exists() else [])]
 
 
-def names_of_namespaces() -> list[str]:
-    """Of hosts: other tests make others meanwhile."""
-    return sorted(path.name for path in network.RUN.glob("gpumpi-*-h*")) if network.RUN.is_dir() else []
+def namespaces(cloud: LocalCloud) -> list[str]:
+    prefix = prefix_of(cloud.folder / "hosts")
+    return sorted(path.name for path in network.RUN.glob(f"{prefix}*")) if network.RUN.is_dir() else []
 
 
 def _command_of(process: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.hosts import capability
 from localcloud.instance import LocalCloud
-from tests.hosts.cluster import HandMade, Ssh, names_of_namespaces, remains
+from tests.hosts.cluster import HandMade, Ssh, remains
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,6 @@ def able() -> None:
 @pytest.fixture(scope="module")
 def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
     """A master and two workers, in their local cloud; nothing is left when it stops."""
-    before = names_of_namespaces()
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
     short = Path(tempfile.mkdtemp(prefix="ssh"))  # a socket's path has at most 107 characters
     cloud.start(print, hosts=True)
@@ -33,4 +32,4 @@ def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha
     finally:
         cloud.stop()
         shutil.rmtree(short, ignore_errors=True)
-    assert remains(cloud, before) == []
+    assert remains(cloud) == []

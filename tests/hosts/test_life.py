@@ -10,14 +10,13 @@ import pytest
 from localcloud.hosts.capability import BadLimit, limit
 from localcloud.hosts.realizer import AMI
 from localcloud.instance import LocalCloud
-from tests.hosts.cluster import await_true, names_of_namespaces, remains
+from tests.hosts.cluster import await_true, namespaces, remains
 from tests.local_aws.clients import REGION
 from tests.local_aws.ec2_world import make_world
 
 
 @pytest.mark.xdist_group("hosts")
 def test_a_local_cloud_that_was_killed_is_cleaned_by_the_next_start(able: None, tmp_path: Path) -> None:
-    before = names_of_namespaces()
     cloud = LocalCloud(tmp_path / "cloud")
     cloud.start(print, hosts=True)
     try:
@@ -31,12 +30,13 @@ def test_a_local_cloud_that_was_killed_is_cleaned_by_the_next_start(able: None, 
         world.run(ImageId=AMI.id(REGION), InstanceType="c5.large")
         await_true(lambda: [host for host in cloud.hosts() if host.phase == "running"])
         os.kill(cloud.server("aws").pid, signal.SIGKILL)
-        assert names_of_namespaces() != before
+        await_true(cloud.crashed)
+        assert namespaces(cloud)
         cloud.start(print)
-        assert names_of_namespaces() == before
+        assert namespaces(cloud) == []
     finally:
         cloud.stop()
-    assert remains(cloud, before) == []
+    assert remains(cloud) == []
 
 
 def test_the_number_of_hosts_follows_memory_and_the_environment() -> None:

@@ -34,7 +34,6 @@ def create_image(call: Call) -> dict[str, Any]:
     image.root_device_name, image.root_device_type = instance.root_device_name, "ebs"
     image.hypervisor, image.imds_support = "xen", params.get("ImdsSupport")
     image.image_location = f"{call.account}/{image.name}"
-    image.source_instance_id = instance.id
     return _begin(backend, image, tags, {"SourceInstanceId": instance.id, "NoReboot": bool(params.get("NoReboot"))})
 
 
