@@ -51,7 +51,8 @@ def environment(region: str) -> dict[str, str]:
 
 _BOOT = """#!/bin/sh -e
 # The first process of a host, before its system. cloud-init asks for version 2 of the metadata service only where the
-# hypervisor's uuid says EC2 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html), and sysfs takes no files.
+# hypervisor's uuid says EC2, and sysfs takes no files:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
 # Read-only, as a container's /sys is: else networkd waits for udev, which no container has.
 d=/run/ec2-hardware
 mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys
