@@ -60,6 +60,7 @@ def follow_script(id: str, offset: int) -> str:
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
   tail --bytes=+{offset + 1} --follow --pid="$(cat "$run/pid")" "$run/log"
+  if kill -0 "$(cat "$run/pid")" 2>/dev/null; then exit 0; fi
 else
   tail --bytes=+{offset + 1} "$run/log"
 fi

@@ -121,7 +121,7 @@ def _mount(mount: SharedMount) -> str:
     line = shlex.quote(f"{mount.file_system_id}:/ {mount.path} efs {options} 0 0")
     return f"""install -d {path}
 echo {line} >>/etc/fstab
-for attempt in {{1..30}}; do
+for _ in {{1..30}}; do
   if mount {path}; then break; fi
   sleep 10
 done

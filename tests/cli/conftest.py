@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def running_home(one_checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A local cloud that many tests share."""
     folder = tmp_path_factory.mktemp("shared") / "cloud"
-    one_checkout.local("start", folder, "--no-kubernetes").succeeded()
+    one_checkout.local("start", folder, "--no-kubernetes", "--no-hosts").succeeded()
     yield folder
     LocalCloud(folder).stop()
 

@@ -19,7 +19,7 @@ WITHOUT_PLATFORM = "pulumi config set --path gpumpi:platform.install false -s lo
 
 @pytest.fixture
 def started(checkout: Checkout, home: Path) -> Path:
-    checkout.local("start", home, "--no-kubernetes").succeeded()
+    checkout.local("start", home, "--no-kubernetes", "--no-hosts").succeeded()
     return home
 
 
