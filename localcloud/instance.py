@@ -32,11 +32,12 @@ from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
 from localcloud.hosts import capability as host_capability
 from localcloud.hosts import programs as host_programs
 from localcloud.hosts import state as host_state
+from localcloud.images.root import ImageError
 from localcloud.kubernetes import capability, programs, state
 from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
 from localcloud.tools import aws_cli
-from localcloud.tools.build import Report, ensure
+from localcloud.tools.build import BuildError, Report, ensure
 from localcloud.tools.catalogue import KUBECTL, PULUMI
 
 PROJECT = "gpumpi"
@@ -249,7 +250,10 @@ class LocalCloud:
             report(str(able))
             return
         host_capability.limit()  # understood, before anything is made
-        host_programs.prepare(report)
+        try:
+            host_programs.prepare(report)
+        except (BuildError, ImageError) as error:
+            raise BuildError(f"{error}\nscripts/cluster local start --no-hosts does without hosts") from error
         self._install_aws_cli(report)
         self._write_program("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
         self._hosts.mkdir(mode=0o700)

@@ -1,0 +1,115 @@
+"""Instances that are stopped and started, images made of them, and sessions to them, where nothing makes them real."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.aws import events
+from localcloud.aws.events import WAIT, Progress
+from localcloud.aws.images import IMAGES
+from tests.local_aws.clients import REGION, client
+from tests.local_aws.ec2_world import World, image, make_world
+
+SSH = {"DocumentName": "AWS-StartSSHSession", "Parameters": {"portNumber": ["22"]}}
+
+
+@pytest.fixture
+def world(aws: None) -> World:
+    return make_world(client)
+
+
+def state(world: World, instance_id: str) -> str:
+    return str(world.described(instance_id)[0]["State"]["Name"])
+
+
+def refused(code: str, action: Any, **params: Any) -> str:
+    with pytest.raises(ClientError) as caught:
+        action(**params)
+    assert caught.value.response["Error"]["Code"] == code
+    return str(caught.value.response["Error"]["Message"])
+
+
+def test_a_stopped_instance_keeps_its_address_and_starts_again(world: World) -> None:
+    made = world.run()[0]
+    name, address = made["InstanceId"], made["PrivateIpAddress"]
+    assert state(world, name) == "running"
+    change = world.ec2.stop_instances(InstanceIds=[name])["StoppingInstances"][0]
+    assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "stopping")
+    shown = world.described(name)[0]
+    assert (shown["State"]["Name"], shown["PrivateIpAddress"]) == ("stopped", address)
+    refused("IncorrectInstanceState", world.ec2.reboot_instances, InstanceIds=[name])
+    world.ec2.start_instances(InstanceIds=[name])
+    assert state(world, name) == "running"
+
+
+def test_a_state_lasts_until_whatever_the_instance_is_has_followed(world: World) -> None:
+    name = world.run()[0]["InstanceId"]
+    assert state(world, name) == "running"
+    answers: list[Progress] = [WAIT]
+    end = events.register(lambda event: None, lambda *_: answers[-1])
+    try:
+        world.ec2.terminate_instances(InstanceIds=[name])
+        assert state(world, name) == "shutting-down"
+        answers.append(events.DONE)
+        assert state(world, name) == "terminated"
+    finally:
+        end()
+
+
+@pytest.mark.parametrize("how", ["stop", "health"])
+def test_a_group_replaces_a_member_that_runs_no_more_or_is_called_unhealthy(world: World, how: str) -> None:
+    groups = client("autoscaling")
+    groups.create_auto_scaling_group(
+        AutoScalingGroupName="workers",
+        MinSize=0,
+        MaxSize=2,
+        DesiredCapacity=1,
+        VPCZoneIdentifier=world.subnets[0],
+        LaunchTemplate={"LaunchTemplateId": world.template(ImageId=image()), "Version": "$Latest"},
+    )
+
+    def members() -> list[str]:
+        shown = groups.describe_auto_scaling_groups(AutoScalingGroupNames=["workers"])["AutoScalingGroups"][0]
+        return [item["InstanceId"] for item in shown["Instances"] if item["LifecycleState"] == "InService"]
+
+    (lost,) = members() or members()
+    if how == "stop":
+        world.ec2.stop_instances(InstanceIds=[lost])
+    else:
+        groups.set_instance_health(InstanceId=lost, HealthStatus="Unhealthy")
+    members()
+    (found,) = members()
+    assert found != lost and state(world, lost) == "terminated"
+
+
+def test_an_image_of_an_instance_is_the_accounts_own_until_it_is_deregistered(world: World) -> None:
+    name = world.run()[0]["InstanceId"]
+    state(world, name)
+    tags = [{"ResourceType": kind, "Tags": [{"Key": "gpumpi:ami", "Value": "ec2"}]} for kind in ("image", "snapshot")]
+    made = world.ec2.create_image(InstanceId=name, Name="nodes", TagSpecifications=tags)["ImageId"]
+    found = world.ec2.describe_images(Owners=["self"], Filters=[{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}])["Images"]
+    assert [(one["ImageId"], one["State"], one["SourceInstanceId"]) for one in found] == [(made, "available", name)]
+    refused("InvalidAMIName.Duplicate", world.ec2.create_image, InstanceId=name, Name="nodes")
+    assert world.run(ImageId=made)[0]["ImageId"] == made
+    world.ec2.deregister_image(ImageId=made)
+    assert not world.ec2.describe_images(Owners=["self"])["Images"]
+
+
+def test_nobody_deregisters_an_image_of_somebody_else(world: World) -> None:
+    refused("AuthFailure", world.ec2.deregister_image, ImageId=IMAGES[0].id(REGION))
+
+
+def test_an_instance_that_is_only_a_record_shows_nothing_on_its_console(world: World) -> None:
+    name = world.run()[0]["InstanceId"]
+    assert not world.ec2.get_console_output(InstanceId=name).get("Output")
+
+
+def test_a_session_needs_a_role_that_lets_the_agent_connect(world: World) -> None:
+    ssm = client("ssm")
+    bare = world.run()[0]["InstanceId"]
+    assert "no instance profile" in refused("TargetNotConnected", ssm.start_session, Target=bare, **SSH)
+    with_role = world.run(IamInstanceProfile={"Name": world.profile()})[0]["InstanceId"]
+    said = refused("TargetNotConnected", ssm.start_session, Target=with_role, **SSH)
+    assert "ssmmessages:CreateControlChannel" in said
+    refused("InvalidDocument", ssm.start_session, Target=with_role, DocumentName="AWS-StartInteractiveCommand")
