@@ -16,7 +16,7 @@ from tests.local_aws.ec2_world import make_world
 
 
 @pytest.mark.xdist_group("hosts")
-def test_a_local_cloud_that_was_killed_is_cleaned_by_the_next_start(able: None, tmp_path: Path) -> None:
+def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_next_start(able: None, tmp_path: Path) -> None:
     cloud = LocalCloud(tmp_path / "cloud")
     cloud.start(print, hosts=True)
     try:
@@ -27,7 +27,11 @@ def test_a_local_cloud_that_was_killed_is_cleaned_by_the_next_start(able: None, 
             region_name=REGION,
         )
         world = make_world(lambda service: session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"]))
-        world.run(ImageId=AMI.id(REGION), InstanceType="c5.large")
+        data = "#!/bin/sh\npoweroff\n"  # run once: not when the instance is started again
+        made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
+        await_true(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
+        assert world.described(made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+        world.ec2.start_instances(InstanceIds=[made])
         await_true(lambda: [host for host in cloud.hosts() if host.phase == "running"])
         os.kill(cloud.server("aws").pid, signal.SIGKILL)
         await_true(cloud.crashed)
