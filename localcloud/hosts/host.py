@@ -1,7 +1,6 @@
 """One host: a namespace on its VPC's bridge, a root of layers, and systemd in it."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
 from localcloud.machine import network
-from localcloud.machine.ledger import process_name
+from localcloud.machine.ledger import process_name, remove_trace
 
 POWER_OFF = signal.SIGRTMIN + 4
 """systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
@@ -48,6 +47,7 @@ class Host:
         self._link = f"h{machine.instance_id[-12:]}"
         self._process: subprocess.Popen[bytes] | None = None
         self._recorded = ""
+        self._traces: list[Path] = []
         self._is_ending = False
 
     def start(self) -> None:
@@ -58,6 +58,7 @@ class Host:
         self.vpc.ledger.add("mount", self.disk.root)
         options = self.disk.mount_options(self.lower)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
+        self._note_traces()
         self._is_ending = False
         self._process = self._boot()
         threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
@@ -135,6 +136,14 @@ class Host:
         self.vpc.ledger.add("process", self._recorded)
         return process
 
+    def _note_traces(self) -> None:
+        """What the container's manager leaves behind for every machine when it is killed."""
+        root = self.disk.root.stat()
+        folders = [RUN / kind / self.name for kind in ("propagate", "unix-export")]
+        self._traces = [*folders, RUN / "locks" / f"inode-{root.st_dev}:{root.st_ino}"]
+        for trace in self._traces:
+            self.vpc.ledger.add("trace", trace)
+
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         code = process.wait()
         if not self._is_ending:
@@ -204,12 +213,11 @@ class Host:
             os.close(descriptor)
 
     def _release(self) -> None:
-        """Its cable, mounts and names; also what its manager leaves behind for every machine that it started."""
-        for left in ("propagate", "unix-export"):
-            shutil.rmtree(RUN / left / self.name, ignore_errors=True)
-        if self.disk.root.exists():
-            found = self.disk.root.stat()
-            (RUN / "locks" / f"inode-{found.st_dev}:{found.st_ino}").unlink(missing_ok=True)
+        """Its cable, mounts and names."""
+        for trace in self._traces:
+            remove_trace(trace)
+            self.vpc.ledger.remove("trace", trace)
+        self._traces = []
         network.inside(self.vpc.namespace, self._unplug)
         network.unmount(self.disk.root)
         self.vpc.ledger.remove("mount", self.disk.root)

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from localcloud.machine import network
 
-Kind = Literal["process", "namespace", "cgroup", "mount"]
+Kind = Literal["process", "namespace", "cgroup", "mount", "trace"]
 END_SECONDS = 20.0
 
 
@@ -26,7 +26,7 @@ END_SECONDS = 20.0
 class Entry:
     kind: Kind
     name: str
-    """`<pid> <start time>` of a process, the name of a network namespace, the path of a control group or mount."""
+    """`<pid> <start time>` of a process, the name of a network namespace, or a path: of a control group, a mount, a trace."""
 
 
 class StillThere(Exception):
@@ -82,11 +82,21 @@ class Ledger:
                 _remove_group(Path(entry.name))
             elif entry.kind == "namespace":
                 network.remove(entry.name)
+            elif entry.kind == "trace":
+                remove_trace(Path(entry.name))
         self._file.unlink(missing_ok=True)
 
     def _write(self, sign: str, entry: Entry) -> None:
         with self._lock, self._file.open("a") as file:
             file.write(json.dumps([sign, entry.kind, entry.name]) + "\n")
+
+
+def remove_trace(path: Path) -> None:
+    """What a program leaves outside our folder when it is killed."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def process_name(pid: int, started: float) -> str:

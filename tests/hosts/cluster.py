@@ -241,13 +241,15 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
     return [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
 
 
-def remains(cloud: LocalCloud) -> list[str]:
-    """What a local cloud left on the machine: namespaces, mounts, processes, its folder."""
+def remains(cloud: LocalCloud, *instances: str) -> list[str]:
+    """What a local cloud left on the machine: namespaces, mounts, processes, traces of these instances, its folder."""
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
     processes = [f"process {pid}" for pid in others if folder in _command_of(pid)]
-    return [*namespaces(cloud), *mounts, *processes, *([folder] if cloud.folder.exists() else [])]
+    known = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
+    traces = [f"trace of {name}" for name in sorted(known & set(instances))]
+    return [*namespaces(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
 
 
 def namespaces(cloud: LocalCloud) -> list[str]:

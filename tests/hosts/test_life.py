@@ -40,7 +40,7 @@ def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_nex
         assert namespaces(cloud) == []
     finally:
         cloud.stop()
-    assert remains(cloud) == []
+    assert remains(cloud, made) == []
 
 
 def test_the_number_of_hosts_follows_memory_and_the_environment() -> None:
