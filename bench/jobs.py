@@ -13,6 +13,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from bench.memory import groups_of
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
 from infra.naming import JOB_LABEL, ROLE_LABEL
@@ -22,7 +23,7 @@ WORKERS = 2
 REPEATS = 5
 SUCCEEDED_SECONDS, NOTICED_SECONDS, RECOVERED_SECONDS = 15.0, 5.0, 60.0
 """Goals."""
-STEPS, KILLED_AFTER = 10, 5
+STEPS, KILLED_AFTER = 20, 5
 STEPWISE = f"""
 import pathlib, time
 from mpi4py import MPI
@@ -100,9 +101,10 @@ def worker_killed(bench: Bench) -> dict[str, float]:
         try:
             if not timeline.wait(lambda seen: "launcher runs" in seen.times, LIMIT_SECONDS):
                 sys.exit("the job does not start")
+            victim = _first_process_of_a_worker(bench, name)
             _await_step(bench, name)
             killed = time.time()
-            _kill_worker(bench, name)
+            victim.kill()
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
                 sys.exit("the job does not end")
         finally:
@@ -120,21 +122,21 @@ def _await_step(bench: Bench, name: str) -> None:
     sys.exit("the job ended before its worker could be killed")
 
 
-def _kill_worker(bench: Bench, name: str) -> None:
-    """The last worker's first process, and with it all others of its container, as if memory had run out."""
+def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
+    """Its end is that of all others in its container, as if memory had run out."""
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [
         process
         for process in psutil.process_iter(["name"])
-        if process.info["name"] == "sshd" and f"pod{uid}" in Path(f"/proc/{process.pid}/cgroup").read_text()
+        if process.info["name"] == "sshd" and f"pod{uid}" in groups_of(process.pid)
     ]
-    min(found, key=lambda process: process.create_time()).kill()
+    return min(found, key=lambda process: process.create_time())
 
 
 def _job(name: str, program: str) -> dict[str, object]:
     command = ["python3", "-u", "-c", program]
-    return {"name": name, "pool": POOL, "workers": WORKERS, "slots": 2, "image": IMAGE, "command": command}
+    return {"name": name, "pool": POOL, "workers": WORKERS, "gpusPerWorker": 1, "slots": 2, "image": IMAGE, "command": command}
 
 
 def _medians(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
