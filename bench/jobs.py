@@ -16,6 +16,7 @@ from rich.table import Table
 from bench.memory import groups_of
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
+from bench.timeline import Timeline
 from infra.naming import JOB_LABEL, ROLE_LABEL
 
 STACK, POOL, IMAGE = "start", "train", "gpumpi/openmpi:5"
@@ -102,7 +103,7 @@ def worker_killed(bench: Bench) -> dict[str, float]:
             if not timeline.wait(lambda seen: "launcher runs" in seen.times, LIMIT_SECONDS):
                 sys.exit("the job does not start")
             victim = _first_process_of_a_worker(bench, name)
-            _await_step(bench, name)
+            _await_step(bench, name, timeline)
             killed = time.time()
             victim.kill()
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
@@ -114,11 +115,14 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     return {"noticed": round(timeline.ended_launchers[0] - killed, 2), "succeeded": round(timeline.times["over"] - killed, 2)}
 
 
-def _await_step(bench: Bench, name: str) -> None:
+def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
+    """A log may break off where its container has just begun."""
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
-    for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
-        if line.endswith(f"step {KILLED_AFTER}"):
-            return
+    while "launcher ended" not in seen.times:
+        for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
+            if line.endswith(f" step {KILLED_AFTER}"):
+                return
+        time.sleep(0.2)
     sys.exit("the job ended before its worker could be killed")
 
 
