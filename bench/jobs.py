@@ -28,7 +28,7 @@ STEPS, KILLED_AFTER = 20, 5
 STEPWISE = f"""
 import pathlib, time
 from mpi4py import MPI
-world, file = MPI.COMM_WORLD, pathlib.Path("/shared/bench-step")
+world, file = MPI.COMM_WORLD, pathlib.Path("/shared", "RUN")
 done = world.bcast(int(file.read_text()) if file.exists() else 0)
 for step in range(done + 1, {STEPS + 1}):
     time.sleep(1)
@@ -98,9 +98,10 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     """Seconds from the end of a worker's processes until the launcher has noticed and until the job has succeeded."""
     name = "bench-killed"
     with bench.watched(name, WORKERS, "mpijob") as timeline:
-        bench.submit(_job(name, STEPWISE), bench.described)
+        # a run that was broken off has left its own
+        bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
-            if not timeline.wait(lambda seen: "launcher runs" in seen.times, LIMIT_SECONDS):
+            if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
                 sys.exit("the job does not start")
             victim = _first_process_of_a_worker(bench, name)
             _await_step(bench, name, timeline)
