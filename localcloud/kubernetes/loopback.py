@@ -3,7 +3,8 @@
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
 It stands for EKS's load balancer, too, behind which another API server answers while one is restarted: as long as the file
-`away` is there, connections are kept waiting. It listens where it starts and then enters the namespace for good: each connection that it makes is made there.
+`away` is there, connections are kept waiting. It listens where it starts and then enters the namespace for good: each connection
+that it makes is made there.
 """
 
 import argparse

@@ -46,7 +46,9 @@ def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -
         line for pair in zip(STEPS, results, strict=True) for line in pair
     ]
     table = lines[max(number for number, line in enumerate(lines) if line.startswith("step ")) :]
-    assert all(any(line.startswith(step) and (" ok " in line or " skipped " in line) for line in table) for step in STEPS), "it ends with a table"
+    assert all(any(line.startswith(step) and (" ok " in line or " skipped " in line) for line in table) for step in STEPS), (
+        "it ends with a table"
+    )
     assert not (checkout.folder / ".local" / "demo").exists()
     assert not _processes_in(checkout.folder / ".local" / "demo")
 
