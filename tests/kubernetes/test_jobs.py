@@ -154,7 +154,7 @@ def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_
         assert job_cluster.kubectl("create", "-n", namespace, "-f", "-", text=example).code == 0
         done = job_cluster.cluster("logs", "pi", "-n", namespace, "--follow")
         assert done.code == 0, done.out + done.err
-        assert "pi is approximately 3.14" in done.out
+        assert "pi is approximately 3.14" in done.out, done.out + done.err
     finally:
         taint = f"{GPU_TAINT.key}={GPU_TAINT.value}:NoSchedule"
         job_cluster.kubectl("taint", "nodes", "--selector", ACCELERATOR_LABEL, taint, "--overwrite")
