@@ -13,8 +13,10 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from bench.memory import groups_of
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
+from bench.timeline import Timeline
 from infra.naming import JOB_LABEL, ROLE_LABEL
 
 STACK, POOL, IMAGE = "start", "train", "gpumpi/openmpi:5"
@@ -22,11 +24,11 @@ WORKERS = 2
 REPEATS = 5
 SUCCEEDED_SECONDS, NOTICED_SECONDS, RECOVERED_SECONDS = 15.0, 5.0, 60.0
 """Goals."""
-STEPS, KILLED_AFTER = 10, 5
+STEPS, KILLED_AFTER = 20, 5
 STEPWISE = f"""
 import pathlib, time
 from mpi4py import MPI
-world, file = MPI.COMM_WORLD, pathlib.Path("/shared/bench-step")
+world, file = MPI.COMM_WORLD, pathlib.Path("/shared", "RUN")
 done = world.bcast(int(file.read_text()) if file.exists() else 0)
 for step in range(done + 1, {STEPS + 1}):
     time.sleep(1)
@@ -96,13 +98,15 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     """Seconds from the end of a worker's processes until the launcher has noticed and until the job has succeeded."""
     name = "bench-killed"
     with bench.watched(name, WORKERS, "mpijob") as timeline:
-        bench.submit(_job(name, STEPWISE), bench.described)
+        # a run that was broken off has left its own
+        bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
-            if not timeline.wait(lambda seen: "launcher runs" in seen.times, LIMIT_SECONDS):
+            if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
                 sys.exit("the job does not start")
-            _await_step(bench, name)
+            victim = _first_process_of_a_worker(bench, name)
+            _await_step(bench, name, timeline)
             killed = time.time()
-            _kill_worker(bench, name)
+            victim.kill()
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
                 sys.exit("the job does not end")
         finally:
@@ -112,29 +116,32 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     return {"noticed": round(timeline.ended_launchers[0] - killed, 2), "succeeded": round(timeline.times["over"] - killed, 2)}
 
 
-def _await_step(bench: Bench, name: str) -> None:
+def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
+    """A log may break off where its container has just begun."""
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
-    for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
-        if line.endswith(f"step {KILLED_AFTER}"):
-            return
+    while "launcher ended" not in seen.times:
+        for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
+            if line.endswith(f" step {KILLED_AFTER}"):
+                return
+        time.sleep(0.2)
     sys.exit("the job ended before its worker could be killed")
 
 
-def _kill_worker(bench: Bench, name: str) -> None:
-    """The last worker's first process, and with it all others of its container, as if memory had run out."""
+def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
+    """Its end is that of all others in its container, as if memory had run out."""
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [
         process
         for process in psutil.process_iter(["name"])
-        if process.info["name"] == "sshd" and f"pod{uid}" in Path(f"/proc/{process.pid}/cgroup").read_text()
+        if process.info["name"] == "sshd" and f"pod{uid}" in groups_of(process.pid)
     ]
-    min(found, key=lambda process: process.create_time()).kill()
+    return min(found, key=lambda process: process.create_time())
 
 
 def _job(name: str, program: str) -> dict[str, object]:
     command = ["python3", "-u", "-c", program]
-    return {"name": name, "pool": POOL, "workers": WORKERS, "slots": 2, "image": IMAGE, "command": command}
+    return {"name": name, "pool": POOL, "workers": WORKERS, "gpusPerWorker": 1, "slots": 2, "image": IMAGE, "command": command}
 
 
 def _medians(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:

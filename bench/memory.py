@@ -56,11 +56,12 @@ class Peaks(threading.Thread):
                 yield process, "local AWS"
                 continue
             name = PROGRAMS.get(process.info["name"] or "")
-            if name and (self._folder in " ".join(process.info["cmdline"] or ()) or self._mark in _groups(process.pid)):
+            if name and (self._folder in " ".join(process.info["cmdline"] or ()) or self._mark in groups_of(process.pid)):
                 yield process, name
 
 
-def _groups(pid: int) -> str:
+def groups_of(pid: int) -> str:
+    """A process's control groups; none once it is gone."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:

@@ -69,7 +69,8 @@ class Follower:
     notes: TextIO = field(default_factory=lambda: sys.stderr)
     keep: Callable[[str], None] = lambda line: None
     """Gets every line of the log too."""
-    _logs: dict[tuple[str, str], PodLog] = field(default_factory=dict)
+    _logs: dict[tuple[str, str, int], PodLog] = field(default_factory=dict)
+    """By pod, container and how often that was started anew: MPI operator's launcher is, in its pod, by default."""
     _told: str = ""
 
     def run(self) -> tuple[JobState | None, int]:
@@ -114,10 +115,13 @@ class Follower:
             state = one.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
-            if number and not any(pod_name == name for pod_name, _ in self._logs):
-                self._note(f"attempt {number + 1}: {name}")
+            restarts = one.get("restartCount", 0)
+            if (number or restarts) and not any(key[0] == name and key[2] >= restarts for key in self._logs):
+                self._note(f"attempt {number + restarts + 1}: {name}")
+            for (pod_name, container, count), earlier in self._logs.items():
+                earlier.is_complete |= (pod_name, container) == (name, one["name"]) and count < restarts
             new = PodLog(self.cluster, name, self.namespace, one["name"])
-            log = self._logs.setdefault((name, one["name"]), new)
+            log = self._logs.setdefault((name, one["name"], restarts), new)
             if not log.is_complete:
                 log.is_complete = self._print(log) and "terminated" in state
 

@@ -76,7 +76,7 @@ def reached_kubeconfig(control_plane: EksCluster, *, name: str, region: str, rea
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
 
     def config(known: Sequence[str]) -> str:
-        reach(known[0], name)
+        reach(known[0], name, known[1])
         return kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region)
 
     return pulumi.Output.secret(parts.apply(config))

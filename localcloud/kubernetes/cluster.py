@@ -114,6 +114,11 @@ class Cluster:
         """Nothing of it is left."""
         return self._is_gone
 
+    @property
+    def away_file(self) -> Path:
+        """Is there while the API server is restarted."""
+        return self.folder / "api-server.away"
+
     def listen(self, address: str, port: int) -> socket.socket:
         """A listening socket inside the namespace (else on 127.0.0.1, any port), closed when the cluster ends."""
         if self.namespace is None:
@@ -264,7 +269,12 @@ class Cluster:
         ready.unlink(missing_ok=True)
         target = f"{self.addresses.router}:{addresses.API_PORT}"
         command = [sys.executable, "-m", "localcloud.kubernetes.loopback", "--namespace", self.namespace, "--to", target]
-        self.supervisor.start(LOOPBACK, [*command, "--ready-file", ready], outside=True, environment={"PYTHONPATH": str(ROOT)})
+        self.supervisor.start(
+            LOOPBACK,
+            [*command, "--ready-file", ready, "--away-file", self.away_file],
+            outside=True,
+            environment={"PYTHONPATH": str(ROOT)},
+        )
         self.supervisor.await_ready(LOOPBACK, ready.exists, LOOPBACK_SECONDS)
         self._port = int(json.loads(ready.read_text())["port"])
         self._tell()

@@ -84,8 +84,12 @@ class ControlPlane:
 
     def restart_api_server(self) -> None:
         """As an upgrade of the control plane does."""
-        self._cluster.supervisor.stop(API_SERVER, seconds=RESTART_SECONDS)
-        self._start_api_server(self._api_command)
+        self._cluster.away_file.touch()
+        try:
+            self._cluster.supervisor.stop(API_SERVER, seconds=RESTART_SECONDS)
+            self._start_api_server(self._api_command)
+        finally:
+            self._cluster.away_file.unlink(missing_ok=True)
 
     def _start_etcd(self) -> None:
         pki, ports, folder = self._cluster.pki, self.ports, self._cluster.folder / "etcd"

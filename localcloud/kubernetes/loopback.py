@@ -1,8 +1,10 @@
 """The way from this machine to an API server inside a namespace: a port of 127.0.0.1, for no other machine.
 
-`python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE`
+`python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
-It listens where it starts and then enters the namespace for good: each connection that it makes is made there.
+It stands for EKS's load balancer, too, behind which another API server answers while one is restarted: as long as the file
+`away` is there, connections are kept waiting. It listens where it starts and then enters the namespace for good: each connection
+that it makes is made there.
 """
 
 import argparse
@@ -15,6 +17,8 @@ from pathlib import Path
 from localcloud.machine import network
 
 CHUNK = 1 << 16
+AWAY_SECONDS = 30.0
+LOOK_EVERY_SECONDS = 0.05
 
 
 def main() -> int:
@@ -23,6 +27,7 @@ def main() -> int:
     parser.add_argument("--to", required=True, help="address:port inside the namespace")
     parser.add_argument("--port", type=int, default=0, help="of 127.0.0.1; 0 takes a free one")
     parser.add_argument("--ready-file", type=Path, required=True)
+    parser.add_argument("--away-file", type=Path, required=True, help="is there while the API server is restarted")
     arguments = parser.parse_args()
     address, port = arguments.to.rsplit(":", 1)
     listener = network.listen(None, "127.0.0.1", arguments.port)
@@ -30,12 +35,13 @@ def main() -> int:
     part = arguments.ready_file.with_suffix(".part")
     part.write_text(json.dumps({"port": listener.getsockname()[1]}))
     part.replace(arguments.ready_file)
-    asyncio.run(_serve(listener, address, int(port)))
+    asyncio.run(_serve(listener, address, int(port), arguments.away_file))
     return 0
 
 
-async def _serve(listener: socket.socket, address: str, port: int) -> None:
+async def _serve(listener: socket.socket, address: str, port: int, away: Path) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _back(away)
         try:
             far_reader, far_writer = await asyncio.open_connection(address, port)
         except OSError:  # the API server is down: so is this connection
@@ -50,6 +56,14 @@ async def _serve(listener: socket.socket, address: str, port: int) -> None:
     server = await asyncio.start_server(connected, sock=listener, limit=CHUNK)
     async with server:
         await server.serve_forever()
+
+
+async def _back(away: Path) -> None:
+    """Until the API server is back, or it is no use to wait."""
+    for _ in range(int(AWAY_SECONDS / LOOK_EVERY_SECONDS)):
+        if not away.exists():
+            return
+        await asyncio.sleep(LOOK_EVERY_SECONDS)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "tests" / "kubernetes" / "data"
 STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
 LIMIT_SECONDS = 240.0
@@ -57,14 +59,17 @@ class JobCluster:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The same, while it runs."""
+        """The same, while it runs; ended where it runs too long."""
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
+            limit = threading.Timer(LIMIT_SECONDS, process.kill)
+            limit.start()
             try:
                 yield process
             finally:
+                limit.cancel()
                 process.kill()
 
     def kubectl(self, *arguments: str, text: str | None = None) -> Done:
@@ -124,17 +129,20 @@ def bring_up(folder: Path) -> Iterator[JobCluster]:
     if not home:
         cloud.start(print, kubernetes=True)
     try:
-        source = ROOT / "tests" / "kubernetes" / "data"
         if not home:
-            stack = LocalStack(cloud, STACK, source)
+            stack = LocalStack(cloud, STACK, SOURCE)
             stack.prepare()
             made = stack.run("up")
             assert made.ok, made.output[-4000:]
-        kubeconfig = folder / "kubeconfig.yaml"
-        cluster = JobCluster(cloud, kubeconfig)
-        done = cluster.cluster("kubeconfig", "-s", STACK, "--config-dir", str(source), "-o", str(kubeconfig))
-        assert done.code == 0, done.err
-        yield cluster
+        yield cluster_of(cloud, STACK, folder)
     finally:
         if not home:
             cloud.stop()
+
+
+def cluster_of(cloud: LocalCloud, stack: str, folder: Path) -> JobCluster:
+    """The cluster of a stack that is up."""
+    cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
+    done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(SOURCE), "-o", str(cluster.kubeconfig))
+    assert done.code == 0, done.err
+    return cluster

@@ -1,12 +1,17 @@
 """The way to the Kubernetes API, and the one sentence where there is none."""
 
+import base64
 import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pulumi
 import pytest
 
 from infra.platform import reach
+from localcloud.kubernetes.pki import Authority
 
 REFUSED = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
@@ -24,8 +29,33 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listening() -> Iterator[str]:
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "own")
+
+
+@pytest.fixture
+def trusted(authority: Authority) -> str:
+    """As EKS shows it."""
+    return base64.b64encode(authority.certificate.file.read_bytes()).decode()
+
+
+@pytest.fixture
+def listening(authority: Authority) -> Iterator[str]:
+    certificate = authority.issue("server", addresses=["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
     with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        context.wrap_socket(connection, server_side=True).close()
+            except OSError:
+                return  # closed, or somebody who does not trust it
+
+        threading.Thread(target=serve, daemon=True).start()
         yield f"https://127.0.0.1:{server.getsockname()[1]}"
 
 
@@ -35,29 +65,37 @@ def closed() -> str:
         return f"https://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_an_open_way_says_nothing(listening: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_way_says_nothing(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    reach.must_be_reachable(listening, "gpumpi-test")
+    reach.must_be_reachable(listening, "gpumpi-test", trusted)
 
 
-def test_no_way_ends_the_run_with_one_sentence(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_way_ends_the_run_with_one_sentence(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError, match=REFUSED):
-        reach.must_be_reachable(closed, "gpumpi-test")
+        reach.must_be_reachable(closed, "gpumpi-test", trusted)
 
 
-def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    reach.must_be_reachable(closed, "gpumpi-test")
+    reach.must_be_reachable(closed, "gpumpi-test", trusted)
     assert len(said) == 1 and "cannot be reached from here" in said[0]
 
 
-def test_a_name_that_is_not_known_yet_is_tried_again(listening: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_else_who_answers_is_no_way(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a proxy that takes connections to any address."""
+    stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    with pytest.raises(pulumi.RunError, match="CERTIFICATE_VERIFY_FAILED"):
+        reach.must_be_reachable(listening, "gpumpi-test", stranger)
+
+
+def test_a_name_that_is_not_known_yet_is_tried_again(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = iter(["not yet", "not yet", None])
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     monkeypatch.setattr(reach, "PATIENCE_SECONDS", 30.0)
-    monkeypatch.setattr(reach, "_refused", lambda endpoint: next(tries))
-    reach.must_be_reachable(listening, "gpumpi-test")
+    monkeypatch.setattr(reach, "_refused", lambda endpoint, authority: next(tries))
+    reach.must_be_reachable(listening, "gpumpi-test", trusted)
     assert next(tries, "all used") == "all used"

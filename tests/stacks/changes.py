@@ -61,7 +61,7 @@ class Refused:
 
 
 def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
-    return Change(setting or f"pools[]{path[8:]}" if path.startswith("pools[") else path, {path: value}, touches)
+    return Change(setting or (f"pools[]{path[8:]}" if path.startswith("pools[") else path), {path: value}, touches)
 
 
 def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.xdist_group("killed")
 DATA = Path(__file__).parent / "data"
 DELAY_FACTOR = 0.02
 """The control plane takes ten seconds: time enough to be killed in."""
+LONG_DELAY_FACTOR = 0.1
+"""The update of a cluster takes twelve seconds: whoever recovers must wait for it."""
 MOMENTS = {
     "network": "ec2.CreateVpc",
     "gateways": "ec2.CreateNatGateway",
@@ -126,9 +128,13 @@ def test_an_update_that_was_killed_goes_on(stack: LocalStack, undisturbed: Kinds
     assert stack.run("up").ok
     public = {"public": True, "publicCidrs": ["203.0.113.0/24"]}
     editing.write(stack, editing.with_changes(editing.read(stack), {"target.endpointAccess": public}))
-    kill(stack, "up", "eks.UpdateClusterConfig")
-    assert pending(stack) == ["updating"]
-    assert recovered(stack).changed == ["gpumpi-faults-cluster"]
+    stack.cloud.control().set_delays(LONG_DELAY_FACTOR)
+    try:
+        kill(stack, "up", "eks.UpdateClusterConfig")
+        assert pending(stack) == ["updating"]
+        assert recovered(stack).changed == ["gpumpi-faults-cluster"]
+    finally:
+        stack.cloud.control().set_delays(DELAY_FACTOR)
     goes_up(stack)
     access = client(stack.cloud, "eks").describe_cluster(name="gpumpi-faults")["cluster"]["resourcesVpcConfig"]
     assert access["publicAccessCidrs"] == ["203.0.113.0/24"]

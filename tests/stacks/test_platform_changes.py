@@ -168,6 +168,6 @@ def test_in_a_closed_network_up_says_what_to_do_from_outside(cloud: LocalCloud, 
     editing.write(closed, wanted)
     refused = closed.run("up")
     assert not refused.ok
-    (told,) = [error for error in refused.errors if "cannot be reached from here" in error]
+    told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert "run `pulumi up` from inside its network" in told and "write `platform: {install: false}`" in told
     assert not editing.operations(refused), "nothing was begun"

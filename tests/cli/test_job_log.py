@@ -1,0 +1,59 @@
+"""What somebody who looks on reads of a job whose launcher is started anew: in a pod of its own, or in the same pod."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cli import job_log, job_objects
+from cli.job_log import Follower
+from cli.job_state import JobState, Phase
+
+LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
+
+
+class Log:
+    """A cluster of which only logs are asked."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def log(self, pod: str, namespace: str, *, container: str, since: str | None, follow: bool) -> Iterator[str]:
+        yield LINE.format(second=4 - len(self.texts), text=f"{pod}: {self.texts.pop(0)}")
+
+
+def launcher(name: str, restarts: int, state: str) -> dict[str, Any]:
+    status = {"name": "launcher", "restartCount": restarts, "state": {state: {}}}
+    metadata = {"name": name, "creationTimestamp": name, "labels": {"training.kubeflow.org/job-role": "launcher"}}
+    return {"metadata": metadata, "status": {"containerStatuses": [status]}}
+
+
+def job(phase: Phase) -> JobState:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    return JobState("pi", "default", "MPIJob", "pi", "mpijob", "train", 0, phase, "", 0, moment, None)
+
+
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        [launcher("a", 0, "terminated"), launcher("a", 1, "running"), launcher("a", 2, "terminated")],
+        [launcher("a", 0, "running"), launcher("a", 1, "terminated"), launcher("a", 2, "running")],
+    ],
+    ids=["seen at its end", "seen while it ran"],
+)
+def test_a_launcher_that_is_started_anew_in_its_pod_is_read_on(
+    attempts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [(job("Running"), [one]) for one in attempts]
+    ended = (job("Succeeded"), [launcher("a", 2, "terminated")])
+    monkeypatch.setattr(job_objects, "find", lambda *_: (looks[0] if looks else ended)[0])
+    monkeypatch.setattr(job_objects, "pods", lambda *_: (looks.pop(0) if looks else ended)[1])
+    monkeypatch.setattr(job_log, "EVERY_SECONDS", 0.0)
+    out, notes = io.StringIO(), io.StringIO()
+    cluster: Any = Log(["cannot reach a worker", "cannot reach a worker", "pi is 3.14", ""])
+    _, code = Follower(cluster, "pi", "default", out, notes).run()
+    assert code == 0
+    assert out.getvalue().splitlines()[:3] == ["a: cannot reach a worker", "a: cannot reach a worker", "a: pi is 3.14"]
+    assert notes.getvalue().splitlines() == ["cluster: attempt 2: a", "cluster: attempt 3: a"]

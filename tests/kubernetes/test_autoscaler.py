@@ -1,0 +1,235 @@
+"""The autoscaler's stand-in as a pod: with the rights of the real one, credentials by Pod Identity, and the tags of groups."""
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra import naming, policies
+from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT
+from infra.platform import cluster_autoscaler
+from infra.policies import Account as Owner
+from localcloud.aws.account import ACCOUNT
+from tests.kubernetes.node_groups import (
+    TOLERATION,
+    NodeGroup,
+    Object,
+    is_ready,
+    node_group,
+    pod,
+    pod_path,
+    pods,
+)
+from tests.kubernetes.running import REGION, Account, Running, wait_while
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+NAME, SYSTEM = "cluster-autoscaler", "kube-system"
+IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@pytest.fixture(scope="module")
+def scaled(account: Account) -> Iterator[Running]:
+    """A cluster with a system node, device plugins and the autoscaler."""
+    made = account.create("scaled")
+    account.eks.create_addon(clusterName=made.name, addonName="eks-pod-identity-agent")
+    role = make_role(made)
+    account.eks.create_pod_identity_association(clusterName=made.name, namespace=SYSTEM, serviceAccount=NAME, roleArn=role)
+    with node_group(made, "system", 1, "m5.large") as group:
+        assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
+        for each in (*rights(), *device_plugins(), deployment(made)):
+            made.api.apply(each)
+        path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{NAME}"
+        wait_while(lambda: made.api.get(path)["status"].get("readyReplicas"), lambda ready: ready != 1)
+        yield made
+    made.delete()
+
+
+def make_role(cluster: Running) -> str:
+    """As the program makes it."""
+    owner = Owner(ACCOUNT, REGION, "aws")
+    trust = policies.assumed_by_pods(owner.arn("eks", f"cluster/{cluster.name}"), SYSTEM, NAME)
+    iam = cluster.account.client("iam")
+    role = iam.create_role(RoleName="autoscaler", AssumeRolePolicyDocument=policies.to_json(trust))["Role"]["Arn"]
+    policy = policies.to_json(policies.scale_groups(owner, cluster.name, AUTOSCALER_TAG))
+    iam.put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=policy)
+    return str(role)
+
+
+def rights() -> Iterator[Object]:
+    """Those that the platform gives the real one, and no more."""
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}]
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": SYSTEM}}
+    for kind, rules, where in (
+        ("ClusterRole", cluster_autoscaler._cluster_rules(), {}),
+        ("Role", cluster_autoscaler._status_rules(), {"namespace": SYSTEM}),
+    ):
+        metadata = {"name": NAME, **where}
+        plain = [{_camel(key): value for key, value in rule.items()} for rule in rules]
+        yield {**rbac, "kind": kind, "metadata": metadata, "rules": plain}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
+        yield {**rbac, "kind": f"{kind}Binding", "metadata": metadata, "roleRef": reference, "subjects": subjects}
+
+
+def _camel(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def deployment(cluster: Running) -> Object:
+    """As the platform's, but impatient."""
+    flags = [
+        "--cloud-provider=aws",
+        f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster.name}",
+        "--aws-use-static-instance-list=true",
+        "--skip-nodes-with-local-storage=false",
+        "--scan-interval=1s",
+        "--scale-down-unneeded-time=3s",
+        "--scale-down-delay-after-add=3s",
+        "--v=4",
+    ]
+    probe = {"httpGet": {"path": "/health-check", "port": 8085}, "periodSeconds": 1}
+    container = {
+        "name": NAME,
+        "image": IMAGE,
+        "command": ["./cluster-autoscaler", *flags],
+        "readinessProbe": probe,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    spec = {"serviceAccountName": NAME, "nodeSelector": {"gpumpi.io/pool": "system"}, "containers": [container]}
+    return daemon("Deployment", NAME, spec, replicas=1)
+
+
+def device_plugins() -> Iterator[Object]:
+    for name, image in (
+        ("gpu-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"),
+        ("efa-plugin", "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.13"),
+    ):
+        folder = "/var/lib/kubelet/device-plugins"
+        mount = {"name": "device-plugin", "mountPath": folder}
+        spec = {
+            "tolerations": [{"operator": "Exists"}],
+            "nodeSelector": {naming.GPU_LABEL: "true"},
+            "containers": [{"name": name, "image": image, "volumeMounts": [mount]}],
+            "volumes": [{"name": "device-plugin", "hostPath": {"path": folder}}],
+        }
+        yield daemon("DaemonSet", name, spec)
+
+
+def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    metadata = {"name": name, "namespace": SYSTEM}
+    wanted = {"selector": {"matchLabels": labels}, "template": template, **settings}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": wanted}
+
+
+@pytest.fixture
+def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
+    """A GPU pool without nodes, tagged as the program tags it, but for what the test leaves out."""
+    name = f"train-{zlib.crc32(request.node.name.encode()):x}"
+    labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
+    sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}
+    with node_group(scaled, name, 0, "p4d.24xlarge", labels=labels, scalingConfig=sizes) as group:
+        yield group
+
+
+def tag(group: NodeGroup, *, without: str = "") -> None:
+    labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
+    resources = {EFA_RESOURCE: "2", "hugepages-2Mi": "10Gi"}
+    tags = naming.autoscaler_tags(group.cluster.name, labels=labels, taints=(GPU_TAINT,), resources=resources)
+    kept = {key: value for key, value in tags.items() if not (without and key.endswith(without))}
+    assert len(kept) == len(tags) - bool(without)
+    name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
+    group.cluster.account.client("autoscaling").create_or_update_tags(
+        Tags=[
+            {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": False}
+            for key, value in kept.items()
+        ]
+    )
+
+
+def worker(name: str, **spec: Any) -> Object:
+    """A pod that fills a node."""
+    wanted = {GPU_RESOURCE: "8", EFA_RESOURCE: "2"}
+    return pod(name, nodeSelector={"gpumpi.io/pool": "train"}, container={"resources": {"limits": wanted}}, **spec)
+
+
+def sizes(group: NodeGroup) -> tuple[int, int]:
+    """Wanted by AWS, and nodes that are there."""
+    name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
+    client = group.cluster.account.client("autoscaling")
+    (found,) = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    nodes = [node for node in group.nodes() if is_ready(node)]
+    return int(found["DesiredCapacity"]), len(nodes)
+
+
+def test_pending_pods_take_a_pool_from_nothing_to_two_and_its_idle_nodes_go_again(scaled: Running, train: NodeGroup) -> None:
+    tag(train)
+    workers = [worker("worker-0"), worker("worker-1")]
+    with pods(scaled, *workers):
+        for name in ("worker-0", "worker-1"):
+            wait_while(
+                lambda name=name: scaled.api.get(pod_path(name))["status"]["phase"],
+                lambda phase: phase != "Running",
+            )
+        assert sizes(train) == (2, 2)
+        assert events(scaled, "worker-0", "TriggeredScaleUp")
+    wait_while(lambda: sizes(train), lambda found: found != (0, 0))
+    assert log(scaled).count("nobody needs it") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "reason"),
+    [
+        ("without-efa", f"resources/{EFA_RESOURCE}", f"no group has {EFA_RESOURCE}"),
+        ("without-label", "label/gpumpi.io/pool", "no label gpumpi.io/pool=train"),
+    ],
+)
+def test_a_pod_stays_pending_when_a_tag_is_missing_and_is_told_why(
+    scaled: Running, train: NodeGroup, name: str, without: str, reason: str
+) -> None:
+    tag(train, without=without)
+    with pods(scaled, worker(name)):
+        (message,) = wait_while(lambda: events(scaled, name, "NotTriggerScaleUp"), lambda found: not found)
+        assert reason in message
+        assert sizes(train) == (0, 0)
+        assert reason in log(scaled)
+        tag(train)
+        wait_while(lambda: sizes(train)[0], lambda desired: desired != 1)
+
+
+def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(scaled: Running, train: NodeGroup) -> None:
+    tag(train)
+    with pods(scaled, worker("stranger", tolerations=[])):
+        (message,) = wait_while(lambda: events(scaled, "stranger", "NotTriggerScaleUp"), lambda found: not found)
+        assert f"untolerated taint {{{TOLERATION['key']}: true}}" in message
+        assert sizes(train) == (0, 0)
+
+
+def test_the_status_is_shown_in_the_config_map_of_the_real_one(scaled: Running) -> None:
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/cluster-autoscaler-status"
+    found = wait_while(lambda: scaled.api.find(path), lambda found: found is None)
+    assert "pods wait for a place" in found["data"]["status"]
+
+
+def events(cluster: Running, name: str, reason: str) -> list[str]:
+    found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason={reason}")["items"]
+    return sorted({event["message"] for event in found})
+
+
+def log(cluster: Running) -> str:
+    """What the autoscaler says."""
+    (found,) = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/pods", labelSelector=f"app={NAME}")["items"]
+    path = f"/api/v1/namespaces/{SYSTEM}/pods/{found['metadata']['name']}/log"
+    status, text = wait_while(lambda: cluster.api._send("GET", path, None, {}), lambda answer: answer[0] >= 500)
+    assert status == 200, text
+    return str(text.decode())
