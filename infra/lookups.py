@@ -76,6 +76,26 @@ def _role_policy_attachment(client: Client, inputs: Inputs) -> Iterator[Found]:
             yield Found(f"{role}/{policy}")
 
 
+def _instance_profile(client: Client, inputs: Inputs) -> Iterator[Found]:
+    yield Found(client("iam").get_instance_profile(InstanceProfileName=inputs["name"])["InstanceProfile"]["InstanceProfileName"])
+
+
+def _instance(client: Client, inputs: Inputs) -> Iterator[Found]:
+    """EC2 shows a terminated instance for an hour, with its tags."""
+    wanted = [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
+    wanted.append({"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]})
+    for page in client("ec2").get_paginator("describe_instances").paginate(Filters=wanted):
+        for reservation in page["Reservations"]:
+            for one in reservation["Instances"]:
+                if _told(one["Tags"]) == inputs["tags"]:
+                    yield Found(one["InstanceId"], one["State"]["Name"])
+
+
+def _auto_scaling_group(client: Client, inputs: Inputs) -> Iterator[Found]:
+    for one in client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[inputs["name"]])["AutoScalingGroups"]:
+        yield Found(one["AutoScalingGroupName"], one.get("Status", ""))
+
+
 def _key(client: Client, inputs: Inputs) -> Iterator[Found]:
     kms = client("kms")
     for page in kms.get_paginator("list_keys").paginate():
@@ -172,6 +192,9 @@ LOOKS: Final[Mapping[str, Look]] = {
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _tagged(
         "describe_security_group_rules", "SecurityGroupRules", "SecurityGroupRuleId"
     ),
+    "aws:autoscaling/group:Group": _auto_scaling_group,
+    "aws:ec2/instance:Instance": _instance,
+    "aws:iam/instanceProfile:InstanceProfile": _instance_profile,
     "aws:iam/role:Role": _role,
     "aws:iam/rolePolicy:RolePolicy": _role_policy,
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": _role_policy_attachment,
