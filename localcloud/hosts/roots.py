@@ -117,21 +117,31 @@ def _make_node(target: Path, below: Path) -> None:
     proxies = {name: os.environ[name] for name in root.PROXIES if name in os.environ}
     settings = {**proxies, **root.WHEELS_ONLY, **NODE_SETTINGS}
     for script in NODE_SCRIPTS:
-        done = _run_on(layer, below, [f"/tmp/amis/provisioners/{script}"], settings, wheels)
+        done = run_on(layer, [below], [f"/tmp/amis/provisioners/{script}"], settings, wheels)
         if done.returncode:
             raise ImageError(f"amis/provisioners/{script} failed with {done.returncode}:\n{root.tail(done.stdout + done.stderr)}")
-    _run_on(layer, below, ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
+    run_on(layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
     for scratch in (".work", ".root"):
         shutil.rmtree(layer.with_name(layer.name + scratch))
     layer.rename(target)
 
 
-def _run_on(
-    layer: Path, below: Path, command: Sequence[str], environment: Mapping[str, str], wheels: Path
+def run_on(
+    layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in the root `below`; what it changes goes into the layer."""
+    """Run a command in the root that the layers below are, from the top down; what it changes goes into the layer."""
     merged = layer.with_name(f"{layer.name}.root")
-    overlay = ["unshare", "--mount", "--propagation=private", "sh", "-ec", _OVERLAY, "overlay", str(below), str(layer)]
+    overlay = [
+        "unshare",
+        "--mount",
+        "--propagation=private",
+        "sh",
+        "-ec",
+        _OVERLAY,
+        "overlay",
+        ":".join(map(str, below)),
+        str(layer),
+    ]
     whole = [*overlay, *root.entered(merged, command, environment, wheels)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 

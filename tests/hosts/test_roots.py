@@ -1,0 +1,42 @@
+"""What hosts start from: the AMI's provisioners on a bare Debian."""
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.hosts import roots
+from localcloud.images import build, root
+
+NOISE = ("var/cache", "var/log", "etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock", "etc/ld.so.cache")
+"""Backups, caches and locks."""
+
+
+@pytest.mark.xdist_group("hosts")
+def test_every_provisioner_of_a_node_changes_nothing_the_second_time(able: None, tmp_path: Path) -> None:
+    node, bare = roots.node(print), roots.bare(print)
+    layer = tmp_path / "layer"
+    layer.mkdir()
+    for script in roots.NODE_SCRIPTS:
+        command = [f"/tmp/amis/provisioners/{script}"]
+        settings = {**root.WHEELS_ONLY, **roots.NODE_SETTINGS}
+        done = roots.run_on(layer, [node, bare], command, settings, build.downloads())
+        assert done.returncode == 0, f"{script}: {done.stderr}"
+    written = {str(path.relative_to(layer)): path for path in layer.rglob("*") if path.is_file() and not path.is_symlink()}
+    changed = {
+        name
+        for name, path in written.items()
+        if not name.startswith(NOISE)
+        and path.read_bytes() not in [(below / name).read_bytes() for below in _with(name, node, bare)]
+    }
+    assert changed == set()
+
+
+def test_no_host_key_and_no_machine_id_is_in_a_root(able: None) -> None:
+    for below in (roots.node(print), roots.bare(print)):
+        assert not list(below.glob("etc/ssh/ssh_host_*"))
+    assert (roots.bare(print) / "etc/machine-id").read_text() == ""
+
+
+def _with(name: str, *layers: Path) -> list[Path]:
+    """The first layer that has the file."""
+    return [layer for layer in layers if (layer / name).is_file()][:1]
