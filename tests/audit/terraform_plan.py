@@ -129,6 +129,9 @@ def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, value in inputs.items():
         key = _snake(name)
+        if key == "tags" and isinstance(value, list):  # an auto scaling group's, which are blocks
+            result["tag"] = [values(entry) for entry in value]
+            continue
         if key in MAPS:
             result[key] = dict(value)
             continue
