@@ -143,6 +143,48 @@ def interface(world: w.World) -> Args:
     }
 
 
+UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
+"""Waiting for a group's instances is refused."""
+
+
+def named(world: w.World) -> str:
+    """A launch template by its name."""
+    found = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
+    return str(found[0]["LaunchTemplateName"])
+
+
+def autoscaling_group(world: w.World) -> Args:
+    return {
+        "name": "workers",
+        "minSize": 1,
+        "maxSize": 3,
+        "desiredCapacity": 2,
+        "defaultCooldown": 60,
+        "healthCheckGracePeriod": 120,
+        "healthCheckType": "ELB",
+        "capacityRebalance": True,
+        "terminationPolicies": ["NewestInstance", "Default"],
+        "vpcZoneIdentifiers": [world.subnet, world.other_subnet],
+        "launchTemplate": {"id": world.launch_template, "version": "1"},
+        "initialLifecycleHooks": [
+            {
+                "name": "join",
+                "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                "heartbeatTimeout": 900,
+                "defaultResult": "ABANDON",
+                "notificationMetadata": "workers",
+                "notificationTargetArn": f"arn:aws:sns:{w.REGION}:{w.ACCOUNT}:launched",
+                "roleArn": world.role,
+            }
+        ],
+        "tags": [
+            {"key": "Name", "value": "worker", "propagateAtLaunch": True},
+            {"key": "gpumpi:stack", "value": "test", "propagateAtLaunch": False},
+        ],
+        **UNWAITED,
+    }
+
+
 INPUTS: Mapping[str, tuple[Inputs, ...]] = {
     w.VPC: (
         lambda _: {
@@ -319,6 +361,21 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
             "toPort": 443,
             "prefixListId": world.prefix_list,
             "description": "storage",
+        },
+    ),
+    w.INSTANCE: (
+        lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, "tags": TAGS},
+        lambda world: {"launchTemplate": {"name": named(world)}},
+    ),
+    w.AUTOSCALING_GROUP: (
+        autoscaling_group,
+        lambda world: {
+            "namePrefix": "workers-",
+            "minSize": 0,
+            "maxSize": 0,
+            "vpcZoneIdentifiers": [world.subnet],
+            "launchTemplate": {"name": named(world), "version": "$Latest"},
+            **UNWAITED,
         },
     ),
     w.AUTOSCALING_TAG: (

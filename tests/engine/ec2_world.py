@@ -35,6 +35,8 @@ PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 EGRESS_RULE = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+INSTANCE = "aws:ec2/instance:Instance"
+AUTOSCALING_GROUP = "aws:autoscaling/group:Group"
 AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
@@ -169,11 +171,14 @@ class World:
         return str(answer["Instances"][0]["InstanceId"])
 
     @cached_property
+    def launch_template(self) -> str:
+        return self.make(LAUNCH_TEMPLATE, name="hosts", imageId=self.image, instanceType="m7i.large").id
+
+    @cached_property
     def autoscaling_group(self) -> str:
-        template = self.make(LAUNCH_TEMPLATE, imageId=self.image, instanceType="m7i.large").id
         self.aws.client("autoscaling").create_auto_scaling_group(
             AutoScalingGroupName="nodes",
-            LaunchTemplate={"LaunchTemplateId": template},
+            LaunchTemplate={"LaunchTemplateId": self.launch_template},
             MinSize=0,
             MaxSize=0,
             VPCZoneIdentifier=self.subnet,

@@ -13,7 +13,16 @@ from localcloud.engine.autonaming import Wish
 from localcloud.engine.diff import same
 from localcloud.engine.resource import RESOURCES, Prop
 from tests.engine.ec2_inputs import INPUTS
-from tests.engine.ec2_world import DEFAULT_SECURITY_GROUP, EGRESS_RULE, INGRESS_RULE, ROUTE, World, empty_world, shared_account  # noqa: F401
+from tests.engine.ec2_world import (  # noqa: F401
+    DEFAULT_SECURITY_GROUP,
+    EGRESS_RULE,
+    INGRESS_RULE,
+    INSTANCE,
+    ROUTE,
+    World,
+    empty_world,
+    shared_account,
+)
 from tests.engine.life import Recorder
 
 CASES = [
@@ -30,6 +39,7 @@ IDENTITY = {
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
     INGRESS_RULE: ("ipProtocol",),  # AWS answers udp for 17
     EGRESS_RULE: ("ipProtocol",),
+    INSTANCE: ("launchTemplate",),  # an instance tells what it became, not from what
 }
 """What a handler must know to find its resource, or to tell it in the program's words."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from localcloud.engine.diff import same
+from localcloud.engine.lifecycle import OperationFailed
 from localcloud.engine.resource import RESOURCES, Args
 from localcloud.engine.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
@@ -14,6 +15,7 @@ from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F
 
 Changes = Callable[[World], Args]
 GPU_LABEL = "k8s.io/cluster-autoscaler/node-template/label/gpu"
+LATER_HOOK = {"name": "leave", "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}
 
 
 def to(**changes: Any) -> Changes:
@@ -63,8 +65,16 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.INGRESS_RULE, 1, to(fromPort=80, toPort=81, ipProtocol="udp", cidrIpv4="10.2.0.0/16", description="web")),
     (w.EGRESS_RULE, 0, to(description="out")),
     (w.AUTOSCALING_TAG, 0, to(tag={"key": GPU_LABEL, "value": "h100", "propagateAtLaunch": False})),
+    (w.AUTOSCALING_GROUP, 0, to(minSize=0, maxSize=5, desiredCapacity=3)),
+    (w.AUTOSCALING_GROUP, 0, to(defaultCooldown=30, healthCheckGracePeriod=None, healthCheckType="EC2")),
+    (w.AUTOSCALING_GROUP, 0, to(capacityRebalance=None, terminationPolicies=["OldestInstance"])),
+    (w.AUTOSCALING_GROUP, 0, lambda world: {"vpcZoneIdentifiers": [world.other_subnet]}),
+    (w.AUTOSCALING_GROUP, 0, to(tags=[{"key": "Name", "value": "renamed", "propagateAtLaunch": True}])),
+    (w.AUTOSCALING_GROUP, 0, to(initialLifecycleHooks=[LATER_HOOK], forceDelete=False)),
+    (w.AUTOSCALING_GROUP, 1, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}}),
 ]
-TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props]
+TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props and token != w.AUTOSCALING_GROUP]
+"""An autoscaling group's tags are a list of its own shape."""
 ANEW: list[tuple[str, int, Changes, set[str]]] = [
     (w.VPC, 0, to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
     (w.VPC, 1, to(instanceTenancy="dedicated"), {"instanceTenancy"}),
@@ -100,6 +110,9 @@ ANEW: list[tuple[str, int, Changes, set[str]]] = [
     (w.INGRESS_RULE, 0, to(securityGroupId="sg-1"), {"securityGroupId"}),
     (w.AUTOSCALING_TAG, 0, to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
     (w.AUTOSCALING_TAG, 0, to(tag={"key": "other", "value": "a100", "propagateAtLaunch": True}), {"tag"}),
+    (w.INSTANCE, 0, to(launchTemplate={"id": "lt-1", "version": "1"}), {"launchTemplate"}),
+    (w.AUTOSCALING_GROUP, 0, to(name="others"), {"name"}),
+    (w.AUTOSCALING_GROUP, 1, to(namePrefix="other-"), {"namePrefix"}),
 ]
 
 
@@ -110,7 +123,7 @@ def test_every_property_is_changed_in_place_or_anew() -> None:
     tried |= {(token, "tags") for token in TAGGED} | {(w.LAUNCH_TEMPLATE, name) for name in (*DATA, "defaultVersion")}
     tried |= {(w.EGRESS_RULE, name) for token, name in tried if token == w.INGRESS_RULE}
     tried |= {(w.EIP, "domain"), (w.FLOW_LOG, "eniId"), (w.FLOW_LOG, "logDestinationType"), (w.FLOW_LOG, "iamRoleArn")}
-    tried |= {(w.ROUTE, "destinationPrefixListId")}
+    tried |= {(w.ROUTE, "destinationPrefixListId"), (w.AUTOSCALING_GROUP, "waitForCapacityTimeout")}
     declared = {(token, name) for token in INPUTS for name in RESOURCES[token].props}
     assert declared - tried == set()
 
@@ -197,3 +210,28 @@ def test_some_changes_need_a_new_resource_depending_on_what_there_is(
     new = changes(ec2_world)
     replaced = thing.resource.replacing(thing.state, thing.changed(**new), frozenset(new))  # type: ignore[attr-defined]
     assert replaced == (set(new) if expected else set())
+
+
+def test_another_version_of_an_instances_template_is_refused_in_words(ec2_world: World) -> None:
+    thing = ec2_world.make(w.INSTANCE, **INPUTS[w.INSTANCE][0](ec2_world))
+    new = thing.changed(launchTemplate={"id": ec2_world.launch_template, "version": "2"})
+    assert thing.replaced(new) == set()
+    with pytest.raises(OperationFailed, match="use replace_on_changes"):
+        thing.update(new)
+
+
+def test_a_group_whose_instances_are_to_be_waited_for_is_refused(ec2_world: World) -> None:
+    inputs = INPUTS[w.AUTOSCALING_GROUP][1](ec2_world)
+    with pytest.raises(OperationFailed, match="waitForCapacityTimeout"):
+        ec2_world.make(w.AUTOSCALING_GROUP, **{**inputs, "waitForCapacityTimeout": "5m"})
+    thing = ec2_world.make(w.AUTOSCALING_GROUP, **inputs)
+    with pytest.raises(OperationFailed, match="waitForCapacityTimeout"):
+        thing.update(thing.changed(waitForCapacityTimeout=None))
+
+
+def test_a_group_that_waits_for_its_instances_to_go_is_not_deleted(ec2_world: World) -> None:
+    inputs = INPUTS[w.AUTOSCALING_GROUP][1](ec2_world)
+    thing = ec2_world.make(w.AUTOSCALING_GROUP, **{**inputs, "forceDelete": False})
+    with pytest.raises(OperationFailed, match="forceDelete"):
+        thing.delete()
+    assert thing.refresh() is not None

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
+from localcloud.engine.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.requests import MINUTE, insist, only, to_request, to_state, unless_gone, wait_gone
 
@@ -59,8 +59,7 @@ class Group(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name, hooks = physical_name(args), args.get("initialLifecycleHooks") or []
-        if args.get("waitForCapacityTimeout") != "0":
-            raise ValueError(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
+        self._refuse_to_wait(args)
         make = partial(
             aws.client("autoscaling").create_auto_scaling_group,
             AutoScalingGroupName=name,
@@ -93,8 +92,9 @@ class Group(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._refuse_to_wait(new)
         autoscaling = aws.client("autoscaling")
-        wanted = self._wanted({key: value for key, value in new.items() if key in changed})
+        wanted = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
         if wanted:
             autoscaling.update_auto_scaling_group(AutoScalingGroupName=id, **wanted)
         if "tags" in changed:
@@ -107,10 +107,14 @@ class Group(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("forceDelete"):
-            raise ValueError(f"{self.token}: a deletion without forceDelete is not emulated")
+            raise Failed(f"{self.token}: a deletion without forceDelete is not emulated")
         with unless_gone(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
+
+    def _refuse_to_wait(self, args: Args) -> None:
+        if args.get("waitForCapacityTimeout") != "0":
+            raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 
     def _wanted(self, args: Args) -> dict[str, Any]:
         wanted = to_request(args, self.SIMPLE)

@@ -174,7 +174,7 @@ class InstanceProfile(Resource):
         "name": Prop(replace=True),
         "namePrefix": Prop(replace=True, write_only=True),
         "path": Prop(replace=True, default="/"),
-        "role": Prop(),
+        "role": Prop(default=""),
         **TAGS,
     }
 

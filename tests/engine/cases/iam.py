@@ -65,4 +65,25 @@ CASES = [
         needed=names("role", "policyArn"),
         replaces={"policyArn": value(BOUNDARY), "role": value("second")},
     ),
+    Case(
+        "aws:iam/instanceProfile:InstanceProfile",
+        given=lambda world: {
+            "name": world.name("hosts"),
+            "path": "/team/",
+            "role": _owner(world),
+            "tags": {"gpumpi:stack": "local", "Name": "hosts"},
+        },
+        needed=names(),
+        instead=(lambda world: {"namePrefix": world.name("hosts-"), "role": _owner(world)},),
+        updates={
+            "role": lambda world: world.role("second", "ec2.amazonaws.com").rpartition("/")[2],
+            "tags": value({"gpumpi:stack": "other"}),
+        },
+        removals=names("role", "tags"),
+        replaces={"name": value("others"), "path": value("/")},
+        drift=lambda world, id: world.client("iam").tag_instance_profile(
+            InstanceProfileName=id, Tags=[{"Key": "Name", "Value": "theirs"}]
+        ),
+        drifted=names("tags"),
+    ),
 ]
