@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from localcloud.engine.diff import same
-from localcloud.engine.lifecycle import OperationFailed
+from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.resource import RESOURCES, Args
 from localcloud.engine.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
@@ -216,7 +216,7 @@ def test_another_version_of_an_instances_template_is_refused_in_words(ec2_world:
     thing = ec2_world.make(w.INSTANCE, **INPUTS[w.INSTANCE][0](ec2_world))
     new = thing.changed(launchTemplate={"id": ec2_world.launch_template, "version": "2"})
     assert thing.replaced(new) == set()
-    with pytest.raises(OperationFailed, match="use replace_on_changes"):
+    with pytest.raises(InitializationFailed, match="use replace_on_changes"):
         thing.update(new)
 
 
@@ -225,7 +225,7 @@ def test_a_group_whose_instances_are_to_be_waited_for_is_refused(ec2_world: Worl
     with pytest.raises(OperationFailed, match="waitForCapacityTimeout"):
         ec2_world.make(w.AUTOSCALING_GROUP, **{**inputs, "waitForCapacityTimeout": "5m"})
     thing = ec2_world.make(w.AUTOSCALING_GROUP, **inputs)
-    with pytest.raises(OperationFailed, match="waitForCapacityTimeout"):
+    with pytest.raises(InitializationFailed, match="waitForCapacityTimeout"):
         thing.update(thing.changed(waitForCapacityTimeout=None))
 
 
