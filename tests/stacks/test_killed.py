@@ -63,13 +63,13 @@ def new_stack(cloud: LocalCloud) -> LocalStack:
     return made
 
 
-def kill(stack: LocalStack, verb: Verb, call: str) -> None:
-    """Run the verb until AWS got this call, and end its engine so that it can do nothing about it."""
+def kill(stack: LocalStack, verb: Verb, call: str, times: int = 1) -> None:
+    """Run the verb until AWS got this call so often, and end its engine so that it can do nothing about it."""
     control = stack.cloud.control()
     control.forget_calls()
     waiting = Retrying(retry=retry_if_result(lambda come: not come), wait=wait_fixed(0.01), stop=stop_after_delay(120))
     with stack.started(verb) as (engine, _):
-        waiting(lambda: call in control.writes() or engine.poll() is not None)
+        waiting(lambda: control.writes().get(call, 0) >= times or engine.poll() is not None)
         engine.kill()
         assert engine.stdout is not None
         output = engine.stdout.read()
@@ -160,7 +160,7 @@ def test_a_replacement_that_was_killed_leaves_one_of_the_two(stack: LocalStack, 
 def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed: Kinds) -> None:
     no_capacity = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "times": 50}
     stack.cloud.control().plan_fault(**no_capacity, match={"InstanceType": "g5.8xlarge"})
-    kill(stack, "up", "eks.CreateNodegroup")
+    kill(stack, "up", "eks.CreateNodegroup", times=len(("system", "train", "spare")))
     found = recovered(stack).found
     stack.cloud.control().clear_faults()
     assert any(name.startswith("gpumpi-faults-train (") for name in found)

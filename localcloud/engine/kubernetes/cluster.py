@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
+
 from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, ApiError, Unreachable
 from localcloud.engine.kubernetes.credentials import Credentials
 from localcloud.engine.kubernetes.discovery import Discovery, NoSuchKind, Place
@@ -17,6 +19,14 @@ from localcloud.engine.kubernetes.tokens import Kind
 STRICT = {"fieldValidation": "Strict"}
 """A field that the server does not know is refused, not dropped.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
+
+_FIRST_CONTACT = Retrying(
+    retry=retry_if_exception(lambda error: isinstance(error, ApiError) and error.code == 401),
+    wait=wait_fixed(1.0),
+    stop=stop_after_attempt(5),
+    reraise=True,
+)
+"""An API server that just came up on a busy machine gives the webhook that knows its users too little time, and says 401."""
 
 
 class Cluster:
@@ -42,7 +52,7 @@ class Cluster:
         self.discovery = Discovery(self._api)
         if self._api:
             try:
-                self.discovery.find(Kind("", "v1", "Namespace"))
+                _FIRST_CONTACT(self.discovery.find, Kind("", "v1", "Namespace"))
             except (ApiError, Unreachable, NoSuchKind) as error:
                 self.unreachable = f"unable to load schema information from the API server: {error}"
         if self.unreachable:
