@@ -118,7 +118,8 @@ def test_an_image_that_is_missing_is_told_in_a_sentence(job_cluster: JobCluster,
         assert process.stderr is not None
         line = read_to(process.stderr, "ErrImagePull")
     assert re.match(
-        r"cluster: 0 of 2 workers ready: imageless-worker-\d: ErrImagePull: .*gpumpi/nobody-made-it:1.*not found", line
+        r"cluster: 0 of 2 workers ready: imageless-(worker-\d|launcher-\w+): ErrImagePull: .*gpumpi/nobody-made-it:1.*not found",
+        line,
     )
     assert job_cluster.phase("imageless") == "Starting"
     assert job_cluster.cluster("cancel", "imageless").code == 0
