@@ -14,7 +14,7 @@ from cli.settings import rows
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from tests.engine.projects import client
-from tests.stacks import editing, test_platform_changes
+from tests.stacks import editing, test_plain_changes, test_platform_changes
 from tests.stacks.changes import NOTHING, Change, Refused, both, change, creates, deletes, differences, replaces, rolls, updates
 from tests.stacks.editing import REMOVED, Values
 
@@ -228,8 +228,9 @@ def test_every_setting_has_a_change_here() -> None:
     tried = {one.setting for changes in PREVIEWS.values() for one in changes}
     refused = {one.setting for changes in REFUSED.values() for one in changes}
     inside = {one.setting for one in INSIDE.values()}
-    platform = {one.setting for changes in test_platform_changes.PREVIEWS.values() for one in changes}
-    assert tried | refused | inside | platform | ONLY_THEIR_FIELDS == told
+    elsewhere = [*test_platform_changes.PREVIEWS.values(), *test_plain_changes.PREVIEWS.values()]
+    further = {one.setting for changes in elsewhere for one in changes}
+    assert tried | refused | inside | further | ONLY_THEIR_FIELDS == told
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
