@@ -22,7 +22,7 @@ from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_fil
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 TWICE = """
-import pathlib, signal, sys
+import os, pathlib, signal, sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 mark = pathlib.Path("/shared") / sys.argv[1]
@@ -31,9 +31,10 @@ if not world.bcast(mark.exists()):
         mark.touch()
         print("first attempt", flush=True)
     signal.pause()
+nodes = world.gather(os.environ["GPUMPI_NODE"])
 if world.rank == 0:
     mark.unlink()
-    print(f"second attempt, {world.size} ranks", flush=True)
+    print(f"second attempt, {world.size} ranks on", *nodes, flush=True)
 """
 """A program that waits to be killed, and ends at once the next time."""
 
@@ -136,8 +137,8 @@ def test_a_node_that_is_lost_ends_the_attempt_and_the_next_one_runs_on_its_repla
         client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[lost])
         out, err = process.communicate(timeout=240)
         assert process.returncode == 0, err
-        assert "second attempt, 2 ranks" in out
-        after = {nodes()[pod["spec"]["nodeName"]] for pod in job_cluster.pods("lost", "worker")}
+        (names,) = re.findall("second attempt, 2 ranks on (.+)", out)
+        after = {nodes()[name] for name in names.split()}
         assert len(after) == 2
         assert lost not in after
 
