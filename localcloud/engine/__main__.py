@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+from localcloud import whole_file
 from localcloud.engine.server import NoEndpoint, endpoint, start
 
 GRACE_SECONDS = 5.0
@@ -36,9 +37,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if options.ready_file:
-        unfinished = options.ready_file.with_suffix(".part")
-        unfinished.write_text(json.dumps({"pid": os.getpid(), "port": port}) + "\n")
-        unfinished.rename(options.ready_file)
+        whole_file.write(options.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
     asked_to_stop.wait()
     server.stop(GRACE_SECONDS).wait()
     if options.ready_file:
