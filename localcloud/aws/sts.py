@@ -12,6 +12,10 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 
+class NotTrusted(Exception):
+    """There is no such role, or it does not trust the principal; the text is its ARN."""
+
+
 def install() -> None:
     """All is registered by the decorators below."""
 
@@ -66,14 +70,14 @@ def open_session(
     tags: Mapping[str, str],
     context: Mapping[str, str],
 ) -> Any:
-    """A role's session, as moto keeps it, for a service that takes the role by itself.
+    """A role's session, as moto keeps it, for a service that takes the role by itself. Raises NotTrusted.
 
-    None where there is no such role, or it does not trust the principal. Called with the gateway's lock held.
+    Called with the gateway's lock held.
     """
     account = arn.split(":")[4]
     role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
     if role is None or not trusts(role, principal, tags, context):
-        return None
+        raise NotTrusted(arn)
     session = backend_of("sts", account, region).assume_role(
         region_name=region,
         role_session_name=name,

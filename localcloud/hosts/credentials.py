@@ -40,10 +40,10 @@ class Lender:
 
 
 def _assume(machine: Machine) -> Any:
-    arn, name, principal = machine.role_arn, machine.instance_id, ("Service", SERVICE)
-    session = None
-    if arn is not None:
-        session = sts.open_session(machine.region, arn, principal, name=name, lifetime=LIFETIME, tags={}, context={})
-    if session is None:
-        raise Unauthorized(f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}")
-    return session
+    assert machine.role_arn is not None  # only a machine with a role is asked for its credentials
+    who, name = ("Service", SERVICE), machine.instance_id
+    try:
+        return sts.open_session(machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={})
+    except sts.NotTrusted:
+        text = f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}"
+        raise Unauthorized(text) from None

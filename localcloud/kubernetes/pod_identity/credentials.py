@@ -1,10 +1,8 @@
 """Credentials for a pod: https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html"""
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from localcloud.aws import sts
 from localcloud.aws.call import backend_of
@@ -52,11 +50,17 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
         raise Refused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
     tags = {} if record.get("disableSessionTags") else _tags(found, pod)
-    name = _session_name(cluster, pod)
-    session = _session(region, record["roleArn"], ("Service", SERVICE), name, ROLE_TIME, tags, {})
-    if target := record.get("targetRoleArn"):
-        context = {"sts:externalid": record["externalId"], "aws:principalarn": record["roleArn"]}
-        session = _session(region, target, ("AWS", record["roleArn"]), name, TARGET_ROLE_TIME, tags, context)
+    role, name = record["roleArn"], _session_name(cluster, pod)
+    try:
+        session = sts.open_session(region, role, ("Service", SERVICE), name=name, lifetime=ROLE_TIME, tags=tags, context={})
+        if target := record.get("targetRoleArn"):
+            context = {"sts:externalid": record["externalId"], "aws:principalarn": role}
+            session = sts.open_session(
+                region, target, ("AWS", role), name=name, lifetime=TARGET_ROLE_TIME, tags=tags, context=context
+            )
+    except sts.NotTrusted as role_arn:
+        text = f"Unauthorized Exception! EKS does not have permissions to assume {role_arn}"
+        raise Refused(400, "AccessDeniedException", text) from None
     return {
         "AccessKeyId": session.access_key_id,
         "SecretAccessKey": session.secret_access_key,
@@ -64,21 +68,6 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         "AccountId": session.account_id,
         "Expiration": session.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-
-
-def _session(
-    region: str,
-    arn: str,
-    principal: tuple[str, str],
-    name: str,
-    lifetime: timedelta,
-    tags: Mapping[str, str],
-    context: Mapping[str, str],
-) -> Any:
-    session = sts.open_session(region, arn, principal, name=name, lifetime=lifetime, tags=tags, context=context)
-    if session is None:
-        raise Refused(400, "AccessDeniedException", f"Unauthorized Exception! EKS does not have permissions to assume {arn}")
-    return session
 
 
 def _tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
