@@ -12,6 +12,16 @@ GONE = "ResourceNotFoundException"
 UPDATE_TIMEOUT = 60 * MINUTE
 
 
+def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
+    """What a Describe call shows; None where it is gone."""
+    eks = aws.client("eks")
+    try:
+        found: dict[str, Any] = getattr(eks, operation)(**key)[member]
+    except eks.exceptions.ResourceNotFoundException:
+        return None
+    return found
+
+
 def wait_for_update(
     aws: Aws, what: str, update: Mapping[str, Any], owner: Mapping[str, str], timeout: float = UPDATE_TIMEOUT
 ) -> None:
