@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
@@ -220,15 +218,7 @@ class Demo:
         return done.stdout
 
     def _eks(self) -> Any:
-        variables = self.cloud.environment()
-        return boto3.client(
-            "eks",
-            region_name=self.stack.region,
-            endpoint_url=variables["AWS_ENDPOINT_URL"],
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            config=Config(proxies={}),
-        )
+        return self.cloud.clients(self.stack.region)("eks")
 
     def _node_group(self) -> dict[str, Any]:
         """The first GPU pool's node group, as EKS describes it."""
