@@ -3,7 +3,6 @@
 from functools import cache
 from pathlib import Path
 
-
 _FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh"}
 """What a script begins with."""
 
