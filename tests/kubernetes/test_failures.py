@@ -255,7 +255,7 @@ def test_without_the_queue_two_jobs_that_each_got_half_wait_for_each_other(secon
     """docs/jobs.md says so. That each gets half is left to chance otherwise: here the scheduler may see a pod when we say so."""
     cluster, names = second.cluster, ("left", "right")
     for name in names:
-        file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1)
+        file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
         (job,) = cluster.cluster("submit", file, "--dry-run", "--json").json
         job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulingGates"] = [{"name": "test.gpumpi.dev/wait"}]
         made = cluster.kubectl("create", "-f", "-", text=json.dumps(job))
@@ -263,9 +263,8 @@ def test_without_the_queue_two_jobs_that_each_got_half_wait_for_each_other(secon
     for number in range(2):
         for name in names:
             let_in(cluster, name, number)
-    assert [placed(cluster, name) for name in names] == [["left-worker-0"], ["right-worker-0"]], [
-        condition(pod, "PodScheduled") for name in names for pod in cluster.pods(name)
-    ]
+    why = [condition(pod, "PodScheduled").get("message", "") for name in names for pod in cluster.pods(name, "worker")]
+    assert [placed(cluster, name) for name in names] == [["left-worker-0"], ["right-worker-0"]], "\n".join(why)
     assert [cluster.pods(name, "launcher") for name in names] == [[], []], "so neither begins"
     assert "Insufficient nvidia.com/gpu" in condition(pod_of(cluster, "right", 1), "PodScheduled")["message"]
 
