@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,9 +169,9 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
         f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": seen.hear_job,
         f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": seen.hear_workload,
     }
-    with Peaks(bench.shell.cloud) as memory:
+    with Peaks(bench.shell.cloud) as memory, ExitStack() as watching:
         for path, hear in watches.items():
-            Watch(bench.shell.kubeconfig, path, hear).__enter__()
+            watching.enter_context(Watch(bench.shell.kubeconfig, path, hear))
         say(f"node group 0 -> {nodes}")
         group.resize(nodes, nodes)
         seconds[f"nodes 0 -> {nodes}"] = seen.wait(lambda: len(seen.ready) == nodes, "nodes come")
