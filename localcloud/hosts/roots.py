@@ -49,6 +49,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
+"""By default."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -80,15 +81,16 @@ def bare(report: Report) -> Path:
     return target
 
 
-def node(report: Report) -> Path:
-    """The layer on top of `bare`. Raises ImageError where it cannot be made."""
-    below = bare(report)
+def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
+    """The layer on top of `bare`, with Open MPI of that major version. Raises ImageError where it cannot be made."""
+    below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
-    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(NODE_SETTINGS.items())).recipe(), join))
+    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
         if not target.exists():
-            _report_time(report, "the AMI of plain EC2 clusters for local hosts", lambda: _make_node(target, below))
+            what = f"the AMI of plain EC2 clusters for local hosts, with Open MPI {openmpi}"
+            _report_time(report, what, lambda: _make_node(target, below, settings))
     return target
 
 
@@ -110,12 +112,12 @@ def _make_bare(target: Path, report: Report) -> None:
     part.rename(target)
 
 
-def _make_node(target: Path, below: Path) -> None:
+def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
     root.require()
     layer = _emptied(target.with_name(f"{target.name}.part"))
     wheels = build.downloads()
     proxies = {name: os.environ[name] for name in root.PROXIES if name in os.environ}
-    settings = {**proxies, **root.WHEELS_ONLY, **NODE_SETTINGS}
+    settings = {**proxies, **root.WHEELS_ONLY, **own}
     for script in NODE_SCRIPTS:
         done = run_on(layer, [below], [f"/tmp/amis/provisioners/{script}"], settings, wheels)
         if done.returncode:
