@@ -20,7 +20,7 @@ FAILED: Final = 1
 HOSTFILE_SECONDS: Final = 120.0
 """For the master to know what AWS knows; its join service looks every ten."""
 MOST_FAILURES: Final = 3
-"""So many workers that could not boot, and the next one will not either."""
+"""So many workers that could not join, and the next one will not either."""
 TAIL_LINES: Final = 40
 
 
@@ -152,7 +152,7 @@ class _Told:
                 raise Failed(f"the master {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed += 1
             if self._failed == MOST_FAILURES:
-                raise Failed(f"{MOST_FAILURES} workers could not boot, one after the other; their logs are above", FAILED)
+                raise Failed(f"{MOST_FAILURES} workers could not join, one after the other; their logs are above", FAILED)
         for id, message in cluster.failed_launches().items():
             if id not in self._seen and not self._first:
                 self._report(f"a launch failed: {message}")
@@ -162,4 +162,6 @@ class _Told:
 
 def _shown(boot_log: BootLog) -> str:
     lines = boot_log.text.splitlines()[-TAIL_LINES:]
-    return "\n".join([f"{boot_log.instance_id} could not boot ({boot_log.written}):", *(f"  | {line}" for line in lines)])
+    return "\n".join(
+        [f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:", *(f"  | {line}" for line in lines)]
+    )

@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_boot_shows_its_log_and_is_not_counted(world: World
     clock = iter([0.0, 0.0, 0.0, 100.0, 100.0])
     with pytest.raises(Failed, match="not ready after 1 minutes: master joined, 2 of 3 workers joined"):
         wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: None, clock=lambda: next(clock))
-    assert any("could not boot" in line and "| mount: no such file system" in line for line in said)
+    assert any("could not join" in line and "| mount: no such file system" in line for line in said)
 
 
 def test_a_master_that_cannot_boot_ends_the_wait_at_once(world: World) -> None:
@@ -115,10 +115,10 @@ def test_a_master_that_cannot_boot_ends_the_wait_at_once(world: World) -> None:
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 
-def test_three_workers_that_cannot_boot_are_enough(world: World) -> None:
+def test_three_workers_that_cannot_join_are_enough(world: World) -> None:
     for node in world.workers:
         world.fails(node, "broken\n")
-    with pytest.raises(Failed, match="3 workers could not boot"):
+    with pytest.raises(Failed, match="3 workers could not join"):
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 

@@ -198,6 +198,17 @@ def test_when_s3_is_away_the_files_stay_and_the_service_goes_on(world: World) ->
     assert faults.pending() == []
 
 
+def test_who_has_left_is_dropped_also_while_s3_is_away(world: World) -> None:
+    master, first, second = world.start_master(), *world.scale(2)
+    world.step(master, first, second)
+    faults.add(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))
+    world.client("autoscaling").terminate_instance_in_auto_scaling_group(
+        InstanceId=first.instance_id, ShouldDecrementDesiredCapacity=True
+    )
+    run(master, rounds=1)
+    assert master.hostfile == [f"{second.address} slots=8"]
+
+
 def test_a_restarted_service_remembers_its_nodes(world: World) -> None:
     from gpumpi_join.service import Service
 

@@ -78,14 +78,17 @@ class Service:
         self._refused: dict[str, str] = {}
 
     def step(self) -> None:
-        """One round. Raises what AWS answers when it can't be asked: then all stays as it was."""
-        if self._bucket.publish(self.folder, self.notice):
-            log.info("published %s", self.folder)
+        """One round. Raises what AWS answers when it can't be asked: then nobody new is believed."""
         members = find(self.cluster, self.clients.autoscaling, self.clients.ec2)
-        believed, refused = self._bucket.notices(self.cluster, members)
+        try:
+            if self._bucket.publish(self.folder, self.notice):
+                log.info("published %s", self.folder)
+            believed, refused = self._bucket.notices(self.cluster, members)
+        except Exception:
+            self._take(members, {})  # those that left are dropped whatever S3 does
+            raise
         self._tell_refused(refused)
-        self._nodes = self._settle(members, believed)
-        self._write()
+        self._take(members, believed)
         if not self.joined:
             self._join()
 
@@ -100,6 +103,10 @@ class Service:
             if not self.joined:
                 self._on_delay(self._obstacle)
             wait(EVERY_SECONDS if self.joined else WHILE_JOINING_SECONDS)
+
+    def _take(self, members: dict[str, Member], believed: dict[str, Notice]) -> None:
+        self._nodes = self._settle(members, believed)
+        self._write()
 
     def _settle(self, members: dict[str, Member], believed: dict[str, Notice]) -> dict[str, Node]:
         """Members that were or are believed. A notice that has expired is no reason to forget who published it."""
