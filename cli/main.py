@@ -292,11 +292,15 @@ def scale(
 
 @app.command()
 def demo(
+    ec2: Annotated[bool, typer.Option("--ec2", help="Of a plain EC2 cluster, without Kubernetes.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what Pulumi prints.")] = False,
     as_json: Json = False,
 ) -> None:
     """The whole life of a cluster on a local AWS, step by step."""
-    from cli import demo as verb
+    if ec2:
+        from cli import demo_ec2 as verb
+    else:
+        from cli import demo as verb  # type: ignore[no-redef]
 
     raise typer.Exit(verb.main(verbose=verbose, as_json=as_json))
 
