@@ -265,19 +265,25 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """What a local cloud left on the machine: namespaces, mounts, processes, traces of these instances, its folder."""
+    """What a local cloud left: namespaces, control groups, mounts, processes, traces of these instances, its folder."""
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
     processes = [f"process {pid}" for pid in others if folder in _command_of(pid)]
     known = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
     traces = [f"trace of {name}" for name in sorted(known & set(instances))]
-    return [*namespaces(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
+    return [*namespaces(cloud), *groups(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
 
 
 def namespaces(cloud: LocalCloud) -> list[str]:
     prefix = prefix_of(cloud.folder / "hosts")
     return sorted(path.name for path in network.RUN.glob(f"{prefix}*")) if network.RUN.is_dir() else []
+
+
+def groups(cloud: LocalCloud) -> list[str]:
+    """Control groups of its hosts, in whichever trees the machine has."""
+    prefix = prefix_of(cloud.folder / "hosts")
+    return sorted({path.name for pattern in (f"{prefix}*", f"*/{prefix}*") for path in Path("/sys/fs/cgroup").glob(pattern)})
 
 
 def _command_of(process: Path) -> str:

@@ -16,7 +16,7 @@ from localcloud.tools.build import BuildError
 from localcloud.tools.debian import Package
 from tests.hosts.cluster import BUCKET, GROUP, SLOTS, HandMade, await_true
 
-pytestmark = pytest.mark.xdist_group("hosts-scenarios")
+pytestmark = pytest.mark.xdist_group("hosts")
 
 TICKING = """
 import pathlib, sys, time
