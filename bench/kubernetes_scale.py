@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3.session
 from rich.console import Console
 from rich.table import Table
 
@@ -129,11 +128,7 @@ class NodeGroup:
         return sum(len(one["Instances"]) for page in pages for one in page["Reservations"])
 
     def _client(self, service: str) -> Any:
-        variables = self.bench.shell.cloud.environment()
-        session = boto3.session.Session(
-            variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"], region_name="us-west-2"
-        )
-        return session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"])
+        return self.bench.shell.cloud.clients("us-west-2")(service)
 
 
 def main() -> None:

@@ -5,9 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
 from cli.demo_steps import FOLDER, Show, Steps, StepSkipped, must
 from infra.naming import GPU_RESOURCE
 from localcloud.kubernetes import capability
@@ -125,15 +122,7 @@ class Demo(Steps):
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
     def _eks(self) -> Any:
-        variables = self.cloud.environment()
-        return boto3.client(
-            "eks",
-            region_name=self.stack.region,
-            endpoint_url=variables["AWS_ENDPOINT_URL"],
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            config=Config(proxies={}),
-        )
+        return self.cloud.clients(self.stack.region)("eks")
 
     def _node_group(self) -> dict[str, Any]:
         """The first GPU pool's node group, as EKS describes it."""

@@ -1,4 +1,4 @@
-"""What the job verbs end with, so that scripts can tell."""
+"""What verbs end with, so that scripts can tell."""
 
 from typing import Final
 
@@ -12,3 +12,5 @@ NOT_FOUND: Final = 4
 """No such job, namespace, stack or file."""
 NO_CLUSTER: Final = 5
 """No cluster answers, or it does not let us in."""
+INTERRUPTED: Final = 130
+"""^C, as a shell counts it: 128 and the number of SIGINT."""

@@ -107,13 +107,10 @@ def stop(home: Home = DEFAULT_HOME) -> None:
 def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     """What runs, and where; exit code 1 unless everything does."""
     cloud = LocalCloud(home)
-    servers = cloud.servers()
+    servers, clusters, hosts = cloud.servers(), cloud.clusters(), cloud.hosts()
     if as_json:
         rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
-        alive = {
-            "clusters": [asdict(cluster) for cluster in cloud.clusters()],
-            "hosts": [asdict(host) for host in cloud.hosts()],
-        }
+        alive = {"clusters": [asdict(cluster) for cluster in clusters], "hosts": [asdict(host) for host in hosts]}
         print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive}))
     elif not servers:
         errors.print(f"no local cloud runs in {cloud.folder}; start it with: scripts/cluster local start", markup=False)
@@ -125,12 +122,11 @@ def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
             errors.print(f"the end of {server.log}:\n{server.log_tail()}", markup=False)
         if cloud.crashed():
             report("scripts/cluster local start begins anew, with an empty account")
-        for cluster in cloud.clusters():
+        for cluster in clusters:
             _print_cluster(cluster)
-        for host in cloud.hosts():
+        for host in hosts:
             _print_host(host)
-    is_well = all(cluster.is_well for cluster in cloud.clusters()) and all(host.is_well for host in cloud.hosts())
-    if not cloud.is_running() or not is_well:
+    if not (cloud.is_running() and all(one.is_well for one in clusters) and all(one.is_well for one in hosts)):
         raise typer.Exit(FAILED)
 
 

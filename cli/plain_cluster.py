@@ -11,7 +11,9 @@ from cli.exit_codes import NO_CLUSTER, NOT_FOUND, USAGE
 from infra import stack_file
 from infra.facts import FactsError
 from infra.facts.clients import Clients, Denied, asked
-from infra.naming import LOGIN_USER, ROLE_TAG, STACK_TAG, Naming
+from infra.naming import ROLE_TAG, STACK_TAG, Naming
+from infra.settings import Efs
+from infra.targets import Ec2Target
 
 NODES: Final = "nodes/"
 MASTER: Final = "master"
@@ -72,12 +74,13 @@ class PlainCluster:
         except stack_file.NoSuchStack as error:
             raise Failed(str(error), NOT_FOUND) from None
         target = raw.values.get("target")
-        kind = target.get("kind") if isinstance(target, Mapping) else None
+        target = target if isinstance(target, Mapping) else {}
+        kind = target.get("kind")
         if not raw.region or kind != "ec2":
             reason = f"target.kind is {kind}, not ec2" if raw.region else "it names no region"
             raise Failed(f"{stack} is no plain EC2 cluster: {reason}", USAGE)
         self.stack, self.region = raw.stack, raw.region
-        self.user = str(target.get("user", LOGIN_USER)) if isinstance(target, Mapping) else LOGIN_USER
+        self.user = str(target.get("user", Ec2Target(kind="ec2").user))
         self.shared = _mount_path(raw.values.get("storage"))
         self.naming = Naming(raw.stack)
         self._clients = Clients(raw.region)
@@ -209,7 +212,8 @@ def _mount_path(storage: object) -> str | None:
     efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
     if efs == "none":
         return None
-    return str(efs.get("mountPath", "/shared")) if isinstance(efs, Mapping) else "/shared"
+    usual = Efs().mount_path
+    return str(efs.get("mountPath", usual)) if isinstance(efs, Mapping) else usual
 
 
 def _node(described: Mapping[str, Any], role: str, state: str) -> Node:

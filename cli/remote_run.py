@@ -21,7 +21,6 @@ GIVE_UP_SECONDS: Final = 900.0
 """A master that reboots is back by then."""
 CHUNK: Final = 65536
 SSH_FAILED: Final = 255
-INTERRUPTED: Final = 130
 _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
 
 Command = Callable[[str], Sequence[str]]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cli import remote_run
+from cli.exit_codes import INTERRUPTED
 from cli.master_ssh import MasterSsh, to_master
 from cli.plain_cluster import Failed, PlainCluster
-from cli.remote_run import INTERRUPTED, SSH_FAILED, Lost
+from cli.remote_run import SSH_FAILED, Lost
 
 
 def run(

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cli.exit_codes import INTERRUPTED
 from cli.master_ssh import to_master
 from cli.plain_cluster import Failed, PlainCluster
 
@@ -20,4 +21,4 @@ def run(stack: str, folder: Path, words: Sequence[str], *, identity: Path | None
         print(f"cluster ssh: {error}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED

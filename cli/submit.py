@@ -11,7 +11,7 @@ import yaml
 
 from cli import job_objects
 from cli.cluster_access import Cluster, Failed
-from cli.exit_codes import FINE, NOT_FOUND, REFUSED
+from cli.exit_codes import FINE, INTERRUPTED, NOT_FOUND, REFUSED
 from cli.job_log import Follower
 from cli.job_state import JobState
 from infra.jobs.model import Job
@@ -70,7 +70,7 @@ def followed(cluster: Cluster, name: str, namespace: str, *, as_json: bool) -> i
         state, code = follower.run()
     except KeyboardInterrupt:
         print(f"\ncluster: job {name} goes on; to end it: scripts/cluster cancel {name}", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     if as_json:
         now = datetime.now(UTC)
         print(json.dumps(state.as_json(now) if state else {"name": name, "namespace": namespace, "phase": "Removed"}, indent=1))

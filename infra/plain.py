@@ -6,8 +6,8 @@ from infra.components.ec2_master import MasterSpec
 from infra.components.ec2_workers import Market, WorkersSpec
 from infra.facts import Facts
 from infra.instances import InstanceType, efa_layout
-from infra.launching import Reservation
 from infra.placement import desired_size, has_efa, placement_choice, pool_zone, wants_placement_group
+from infra.pools import reservation_of
 from infra.settings import Capacity, CapacityBlock, OnDemand, Settings, Spot, TargetedOdcr
 
 
@@ -39,7 +39,7 @@ def plan(settings: Settings, facts: Facts) -> PlainPlan:
     worker_type = facts.instance_types[pool.instance_type]
     interfaces = efa_layout(worker_type) if has_efa(pool, worker_type) else ()
     computes = settings.ec2.master_type == pool.instance_type
-    reserved = _reservation(pool.capacity) if computes else None
+    reserved = reservation_of(pool.capacity) if computes else None
     desired, keep = desired_size(pool, settings, facts)
     return PlainPlan(
         master=MasterSpec(
@@ -63,7 +63,7 @@ def plan(settings: Settings, facts: Facts) -> PlainPlan:
             maximum=pool.max_size,
             keep_desired=keep,
             market=_market(pool.capacity),
-            reservation=_reservation(pool.capacity),
+            reservation=reservation_of(pool.capacity),
             interfaces=interfaces,
             placement=placement_choice(pool, facts),
         ),
@@ -84,13 +84,3 @@ def _market(capacity: Capacity) -> Market:
             return "capacity-block"
         case OnDemand() | TargetedOdcr():
             return "on-demand"
-
-
-def _reservation(capacity: Capacity) -> Reservation | None:
-    match capacity:
-        case TargetedOdcr():
-            return Reservation(capacity.reservation_id, capacity.resource_group_arn)
-        case CapacityBlock():
-            return Reservation(capacity.reservation_id)
-        case OnDemand() | Spot():
-            return None

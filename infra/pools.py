@@ -96,7 +96,7 @@ def _gpu_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Fac
         sizes=_sizes(pool, settings, facts),
         root_volume_gib=pool.root_volume_gib,
         capacity=_capacity_type(pool.capacity),
-        reservation=_reservation(pool.capacity),
+        reservation=reservation_of(pool.capacity),
         interfaces=interfaces,
         raid0=instance.instance_store_gb > 0,
         pinned_memory=True,
@@ -157,7 +157,8 @@ def _capacity_type(capacity: Capacity) -> CapacityType:
             return "ON_DEMAND"
 
 
-def _reservation(capacity: Capacity) -> Reservation | None:
+def reservation_of(capacity: Capacity) -> Reservation | None:
+    """What a pool's nodes are launched into, where capacity was reserved for them."""
     match capacity:
         case TargetedOdcr():
             return Reservation(capacity.reservation_id, capacity.resource_group_arn)

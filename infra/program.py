@@ -2,6 +2,7 @@
 settings and facts leave to it are below."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 
@@ -24,6 +25,7 @@ from infra.facts import Facts, FactsError
 from infra.jobs.cluster import ClusterDescription
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
 from infra.placement import control_plane_zones, nat_zones, subnets_by_zone, vpc_zones
+from infra.plain import PlainPlan
 from infra.platform.reach import Check, assume_reachable, must_be_reachable
 from infra.policies import Account
 from infra.pools import PoolPlan
@@ -48,51 +50,25 @@ def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) 
     return _eks(settings, facts, reach) if settings.is_eks else _ec2(settings, facts)
 
 
-def _eks(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
-    """What does not need the control plane is made while EKS makes it."""
+@dataclass(frozen=True)
+class Foundation:
+    """What every cluster stands on, with Kubernetes or without."""
+
+    naming: Naming
+    account: Account
+    logs_key: EncryptionKey
+    network: Subnets
+    nodes: NodeSecurityGroup
+    endpoints: Sequence[pulumi.Resource]
+    storage: SharedStorage | None
+    keys: KeyBucket
+
+
+def _foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
-    addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
-
-    logs_policy = policies.logs_key(account, [naming.control_plane_logs, naming.flow_logs])
-    logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", policies.to_json(logs_policy)))
-    network = _network(settings, facts, naming, account, logs_key)
-    nodes = NodeSecurityGroup(
-        naming.name("nodes"),
-        NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
-    )
-    endpoints = _private_endpoints(settings, naming, network, nodes)
-    storage = _shared_storage(settings, naming, account, network, nodes)
-    keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
-    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, keys.arn))
-
-    cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, naming, account, network, logs_key))
-    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
-    before_nodes = [*network.routes, *endpoints, *role.attachments, *first.addons]
-
-    plans = pools.plan(settings, facts)
-    groups = {plan.spec.name: _node_pool(plan, naming, network, nodes, role, cluster, before_nodes) for plan in plans.values()}
-    system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=storage is not None)
-    EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
-    _job_roles(settings, naming, account, cluster, keys)
-    scaler = _autoscaler_role(settings, naming, account, cluster)
-    description = describe(settings, plans)
-    _platform(settings, facts, naming, description, cluster, groups[system], storage, scaler, reach)
-    return {
-        **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
-        **outputs.network(network, nodes),
-        **outputs.storage(storage, keys),
-        "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
-        "systemPool": outputs.pool(plans[system], groups[system]),
-        "platform": outputs.platform(description, installed=settings.installs_platform),
-    }
-
-
-def _ec2(settings: Settings, facts: Facts) -> Mapping[str, object]:
-    """Network and storage as for EKS, and instead of a control plane a master."""
-    naming = Naming(settings.stack, settings.cost_center, settings.tags)
-    account = Account(facts.caller.account, facts.region, facts.partition)
-    logs_policy = policies.to_json(policies.logs_key(account, [naming.flow_logs]))
+    logs = [naming.control_plane_logs, naming.flow_logs] if settings.is_eks else [naming.flow_logs]
+    logs_policy = policies.to_json(policies.logs_key(account, logs))
     logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", logs_policy))
     network = _network(settings, facts, naming, account, logs_key)
     nodes = NodeSecurityGroup(
@@ -102,46 +78,47 @@ def _ec2(settings: Settings, facts: Facts) -> Mapping[str, object]:
     endpoints = _private_endpoints(settings, naming, network, nodes)
     storage = _shared_storage(settings, naming, account, network, nodes)
     keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
+    return Foundation(naming, account, logs_key, network, nodes, endpoints, storage, keys)
 
-    plan = plain.plan(settings, facts)
-    placement = None
-    if plan.makes_placement_group:
-        placement = Placement(naming.name(f"{plan.workers.pool}-{plan.zone}-placement-group"), PlacementArgs(naming))
-    efs = settings.storage.efs
-    mounted = Storage(storage.file_system_id, storage.access_point_id, efs.mount_path) if storage and efs != "none" else None
-    public, private = network.public_subnets, network.private_subnets[plan.zone]
-    mount_targets = storage.mount_targets if storage else ()
-    args = Ec2ClusterArgs(
-        naming,
-        account,
-        plan.master,
-        plan.workers,
-        master_slots=plan.master_slots,
-        master_idle_slots=plan.master_type.slots,
-        worker_slots=plan.worker_type.slots,
-        user=settings.ec2.user,
-        public_keys=settings.ec2.ssh.public_keys,
-        key_bucket=keys.name,
-        key_bucket_arn=keys.arn,
-        storage=mounted,
-        vpc_id=network.vpc_id,
-        security_group_id=nodes.id,
-        master_subnet_id=public[plan.zone][0] if plan.master.ssh_cidrs else private[0],
-        worker_subnet_ids=[private[0]],
-        placement_group=placement.group_name if placement else plan.own_placement_group,
-        master_is_placed=plan.master_computes,
-        after=[
-            *network.routes,
-            *endpoints,
-            *mount_targets,
-            *([placement.group] if placement else []),
-        ],
-    )
-    cluster = Ec2Cluster(naming.name("cluster"), args)
+
+def _eks(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
+    """What does not need the control plane is made while EKS makes it."""
+    base = _foundation(settings, facts)
+    naming, account = base.naming, base.account
+    addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
+    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
+
+    cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
+    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
+    before_nodes = [*base.network.routes, *base.endpoints, *role.attachments, *first.addons]
+
+    plans = pools.plan(settings, facts)
+    groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
+    system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=base.storage is not None)
+    EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
+    _job_roles(settings, base, cluster)
+    scaler = _autoscaler_role(settings, naming, account, cluster)
+    description = describe(settings, plans)
+    _platform(settings, facts, naming, description, cluster, groups[system], base.storage, scaler, reach)
     return {
-        **outputs.plain_cluster(cluster, plan, name=naming.cluster, stack=settings.stack, region=settings.region),
-        **outputs.network(network, nodes),
-        **outputs.storage(storage, keys),
+        **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.network(base.network, base.nodes),
+        **outputs.storage(base.storage, base.keys),
+        "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
+        "systemPool": outputs.pool(plans[system], groups[system]),
+        "platform": outputs.platform(description, installed=settings.installs_platform),
+    }
+
+
+def _ec2(settings: Settings, facts: Facts) -> Mapping[str, object]:
+    """Network and storage as for EKS, and instead of a control plane a master."""
+    base = _foundation(settings, facts)
+    plan = plain.plan(settings, facts)
+    cluster = Ec2Cluster(base.naming.name("cluster"), _plain_args(settings, plan, base))
+    return {
+        **outputs.plain_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.network(base.network, base.nodes),
+        **outputs.storage(base.storage, base.keys),
         "user": settings.ec2.user,
     }
 
@@ -200,57 +177,81 @@ def _shared_storage(
     return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, efs.file_system_id or new))
 
 
-def _cluster_args(
-    settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, logs_key: EncryptionKey
-) -> EksClusterArgs:
+def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
     target, caller = settings.eks, facts.caller.principal_arn
     return EksClusterArgs(
-        naming,
-        account,
+        base.naming,
+        base.account,
         version=target.kubernetes_version,
         service_cidr=SERVICE_CIDR,
-        subnet_ids=_flat({zone: network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
+        subnet_ids=_flat({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
         # the caller too: the same `pulumi up` goes on to install what runs in the cluster
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
-        logs_key_arn=logs_key.arn,
+        logs_key_arn=base.logs_key.arn,
         log_retention_days=target.log_retention_days,
         deletion_protection=target.deletion_protection,
     )
 
 
+def _plain_args(settings: Settings, plan: PlainPlan, base: Foundation) -> Ec2ClusterArgs:
+    efs, storage = settings.storage.efs, base.storage
+    public, private = base.network.public_subnets, base.network.private_subnets[plan.zone]
+    placement = _placement(plan.workers.pool, plan.zone, base.naming) if plan.makes_placement_group else None
+    return Ec2ClusterArgs(
+        base.naming,
+        base.account,
+        plan.master,
+        plan.workers,
+        master_slots=plan.master_slots,
+        master_idle_slots=plan.master_type.slots,
+        worker_slots=plan.worker_type.slots,
+        user=settings.ec2.user,
+        public_keys=settings.ec2.ssh.public_keys,
+        key_bucket=base.keys.name,
+        key_bucket_arn=base.keys.arn,
+        storage=Storage(storage.file_system_id, storage.access_point_id, efs.mount_path) if storage and efs != "none" else None,
+        vpc_id=base.network.vpc_id,
+        security_group_id=base.nodes.id,
+        master_subnet_id=public[plan.zone][0] if plan.master.ssh_cidrs else private[0],
+        worker_subnet_ids=[private[0]],
+        placement_group=placement.group_name if placement else plan.own_placement_group,
+        master_is_placed=plan.master_computes,
+        after=[
+            *base.network.routes,
+            *base.endpoints,
+            *(storage.mount_targets if storage else ()),
+            *([placement.group] if placement else []),
+        ],
+    )
+
+
 def _node_pool(
-    plan: PoolPlan,
-    naming: Naming,
-    network: Subnets,
-    nodes: NodeSecurityGroup,
-    role: NodeRole,
-    cluster: EksCluster,
-    after: Sequence[pulumi.Resource],
+    plan: PoolPlan, base: Foundation, role: NodeRole, cluster: EksCluster, after: Sequence[pulumi.Resource]
 ) -> NodePool:
-    placement = _placement(plan, naming)
+    name = plan.spec.name
+    placement = _placement(name, plan.zones[0], base.naming) if plan.makes_placement_group else None
     args = NodePoolArgs(
-        naming,
+        base.naming,
         plan.spec,
         cluster,
         node_role_arn=role.arn,
-        node_security_group_id=nodes.id,
-        subnet_ids=[network.private_subnets[zone][0] for zone in plan.zones],
+        node_security_group_id=base.nodes.id,
+        subnet_ids=[base.network.private_subnets[zone][0] for zone in plan.zones],
         placement_group=placement.group_name if placement else plan.own_placement_group,
         after=[*after, *([placement.group] if placement else [])],  # a node group that goes, goes before its placement group
     )
-    return NodePool(naming.name(plan.spec.name), args)
+    return NodePool(base.naming.name(name), args)
 
 
-def _placement(plan: PoolPlan, naming: Naming) -> Placement | None:
+def _placement(pool: str, zone: str, naming: Naming) -> Placement:
     """A new placement group. It is in one zone as long as it holds a node: a pool in another zone needs another."""
-    if not plan.makes_placement_group:
-        return None
-    return Placement(naming.name(f"{plan.spec.name}-{plan.zones[0]}-placement-group"), PlacementArgs(naming))
+    return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 
-def _job_roles(settings: Settings, naming: Naming, account: Account, cluster: EksCluster, keys: KeyBucket) -> None:
+def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> None:
     """What the pods of jobs may do in AWS."""
+    naming, account = base.naming, base.account
     for namespace in settings.platform.namespaces:
         args = PodRoleArgs(
             naming,
@@ -258,7 +259,7 @@ def _job_roles(settings: Settings, naming: Naming, account: Account, cluster: Ek
             cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
             namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
-            policy=keys.arn.apply(lambda arn: policies.to_json(policies.exchange_job_keys(arn))),
+            policy=base.keys.arn.apply(lambda arn: policies.to_json(policies.exchange_job_keys(arn))),
             cluster_name=cluster.name,
         )
         PodRole(naming.name(f"{namespace}-job"), args)

@@ -65,7 +65,7 @@ def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
     )
 
 
-def clients(region: str, **options: str) -> Client:
+def clients(region: str, **options: Any) -> Client:
     """boto3 clients of one region by service, each made once and with these options."""
     import boto3.session
 

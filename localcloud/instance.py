@@ -24,7 +24,8 @@ from pathlib import Path
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from infra import stack_file
+from infra import recovery, stack_file
+from infra.lookups import Client
 from infra.platform.manifests import MIRROR_VARIABLE
 from localcloud import mirror
 from localcloud.control import Control
@@ -171,6 +172,18 @@ class LocalCloud:
     def control(self) -> Control:
         """The local AWS, looked at from behind."""
         return Control(self.server("aws").url)
+
+    def clients(self, region: str) -> Client:
+        """boto3 clients of the local AWS by service, as its user has them."""
+        from botocore.config import Config
+
+        return recovery.clients(
+            region,
+            endpoint_url=self.server("aws").url,
+            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            config=Config(proxies={}),  # it is on this machine
+        )
 
     @property
     def has_kubernetes(self) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from localcloud import whole_file
+
 ROOT = Path(__file__).parent.parent
 """The project: servers run its modules."""
 
@@ -124,10 +126,7 @@ def stop(server: Server) -> None:
 
 
 def save(servers: list[Server], file: Path) -> None:
-    """Whole or not at all: somebody may look at any time."""
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps([asdict(server) for server in servers], indent=2))
-    part.replace(file)
+    whole_file.write(file, json.dumps([asdict(server) for server in servers], indent=2))
 
 
 def load(file: Path) -> list[Server]:

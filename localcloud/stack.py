@@ -23,9 +23,7 @@ import yaml
 
 from infra import recovery, stack_file
 from infra.interrupted import Report
-from infra.lookups import Client
 from localcloud.engine_events import EventLog, Step
-from localcloud.environment import CREDENTIALS
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 
@@ -138,7 +136,7 @@ class LocalStack:
         self._copy_if_missing()
         self._mend()
         self.unlock()
-        return recovery.recover(self._pulumi, self.name, self._clients, report)
+        return recovery.recover(self._pulumi, self.name, self.cloud.clients, report)
 
     def unlock(self) -> None:
         """Take away the lock of an engine that was killed."""
@@ -214,14 +212,6 @@ class LocalStack:
         for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
             if not _is_whole(attributes):
                 attributes.unlink(missing_ok=True)
-
-    def _clients(self, region: str) -> Client:
-        return recovery.clients(
-            region,
-            endpoint_url=self.cloud.server("aws").url,
-            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-        )
 
     def _copy_if_missing(self) -> None:
         """Who works with plain `pulumi` has no copy of the stack file yet."""

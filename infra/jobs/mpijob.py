@@ -36,6 +36,8 @@ def mpi_job(world: World) -> Manifest:
         "spec": {
             "slotsPerWorker": size.slots,
             "mpiImplementation": job.mpi_implementation,
+            # The operator compares ready workers with workers, which for a job that the queue holds back is 0 of 0: then the
+            # launcher comes with the workers (mpi-operator 0.8.2, mpi_job_controller.go), and launch.sh alone waits for them
             "launcherCreationPolicy": "WaitForWorkersReady",
             "sshAuthMountPath": f"{job.home}/.ssh",
             "runPolicy": policy,

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localcloud import whole_file
 from localcloud.aws import extend
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def main() -> int:
     realizer = _realize(arguments.kubernetes, server) if arguments.kubernetes else None
     endpoint = f"http://127.0.0.1:{server.port}"
     if arguments.ready_file:
-        _write_whole(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
+        whole_file.write(arguments.ready_file, json.dumps({"pid": os.getpid(), "port": server.port, "endpoint": endpoint}) + "\n")
     logging.getLogger("localcloud.aws").info("serving on %s", endpoint)
     server.serve()
     for alive in (realizer, hosts):
@@ -73,13 +74,6 @@ def _realize_hosts(folder: Path, file_systems: Path, server: "Server") -> "HostR
 
     ready = programs.prepare(logging.getLogger("localcloud.hosts").info)
     return Realizer(folder, file_systems, server.serve_also, ready, capability.limit())
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Somebody waits for the file and reads it at once: it appears complete or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.rename(path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Security Token Service: only roles that exist, and that trust the caller, can be assumed."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from moto.iam.exceptions import NotFoundException
@@ -9,6 +10,10 @@ from localcloud.aws import identity, policy_documents
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+
+
+class NotTrusted(Exception):
+    """There is no such role, or it does not trust the principal; the text is its ARN."""
 
 
 def install() -> None:
@@ -53,6 +58,36 @@ def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], conte
     return all(
         policy_documents.decide(trust, policy_documents.Request(principal, action, context=known)) == "Allow" for action in needed
     )
+
+
+def open_session(
+    region: str,
+    arn: str,
+    principal: tuple[str, str],
+    *,
+    name: str,
+    lifetime: timedelta,
+    tags: Mapping[str, str],
+    context: Mapping[str, str],
+) -> Any:
+    """A role's session, as moto keeps it, for a service that takes the role by itself. Raises NotTrusted.
+
+    Called with the gateway's lock held.
+    """
+    account = arn.split(":")[4]
+    role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
+    if role is None or not trusts(role, principal, tags, context):
+        raise NotTrusted(arn)
+    session = backend_of("sts", account, region).assume_role(
+        region_name=region,
+        role_session_name=name,
+        role_arn=arn,
+        policy=None,
+        duration=int(lifetime.total_seconds()),
+        external_id=context.get("sts:externalid"),
+    )
+    identity.tag(session, tags)
+    return session
 
 
 @operation("sts", "GetSessionToken")

@@ -4,15 +4,14 @@ https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from localcloud.engine import clients, lifecycle
 from localcloud.engine.autonaming import Wish
@@ -22,19 +21,11 @@ from localcloud.engine.diff import Change, Difference, compare
 from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.paths import show
 from localcloud.engine.resource import RESOURCES, Aws, Prop, Resource
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-Kinds = provider_pb2.PropertyDiff
-KINDS = {
-    ("add", False): Kinds.ADD,
-    ("add", True): Kinds.ADD_REPLACE,
-    ("update", False): Kinds.UPDATE,
-    ("update", True): Kinds.UPDATE_REPLACE,
-    ("delete", False): Kinds.DELETE,
-    ("delete", True): Kinds.DELETE_REPLACE,
-}
 SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "s3", "kms", "logs")
 PROVIDER_PROPS = {"region": Prop(replace=True)}
 """A provider in another region is another provider, and all its resources move with it."""
@@ -175,26 +166,18 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
         """Find the handler and the configuration; turn what goes wrong into what the engine understands."""
         began = time.monotonic()
-        hung_up = _hung_up(context)
+        gone = hung_up(context)
         try:
             aws = self.configurations.find(context.peer(), request.urn)
-            with clients.until(hung_up):
-                return answer(_handler(request.urn), replace(aws, cancelled=hung_up))
+            with clients.until(gone):
+                return answer(_handler(request.urn), replace(aws, cancelled=gone))
         except _Unfinished as unfinished:
-            _abort_unfinished(context, unfinished)
+            abort_unfinished(context, str(unfinished), unfinished.detail)
         except (OperationFailed, UnknownType, NotConfigured, Unsupported) as error:
-            _abort(context, error)
+            abort(context, str(error))
         finally:
             verb = type(request).__name__.removesuffix("Request")
             log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
-
-
-def _hung_up(context: grpc.ServicerContext) -> threading.Event:
-    """Set when the engine is gone: waits end then, and AWS is asked nothing more, as a provider process dies with its engine."""
-    gone = threading.Event()
-    if not context.add_callback(gone.set):
-        gone.set()
-    return gone
 
 
 class _Unfinished(Exception):
@@ -203,20 +186,6 @@ class _Unfinished(Exception):
     def __init__(self, cause: InitializationFailed, properties: Any) -> None:
         super().__init__(str(cause))
         self.detail = provider_pb2.ErrorResourceInitFailed(id=cause.id, properties=properties, reasons=[str(cause)])
-
-
-def _abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
-    """The code is what a Go provider's plain errors have."""
-    context.abort(grpc.StatusCode.UNKNOWN, str(error))
-    raise error  # never reached: abort raises
-
-
-def _abort_unfinished(context: grpc.ServicerContext, unfinished: _Unfinished) -> NoReturn:
-    """The engine finds id and state among the status's details: https://grpc.io/docs/guides/error/#richer-error-model"""
-    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(unfinished))
-    status.details.add().Pack(unfinished.detail)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    _abort(context, unfinished)
 
 
 def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:

@@ -2,14 +2,12 @@
 
 import os
 import platform
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
 
-from localcloud.machine import network
+from localcloud.machine import capability
 
 VARIABLE = "GPUMPI_LOCAL_HOSTS"
 USUAL_HOSTS = 4
@@ -39,11 +37,8 @@ class Capability:
 
 def examine() -> Capability:
     """Look; changes nothing."""
-    if sys.platform != "linux":
-        return Capability((f"hosts need Linux, this is {sys.platform}",))
-    if os.geteuid() != 0:
-        return Capability(("hosts need root: network namespaces, mounts and a system of their own; start it as root",))
-    return Capability(tuple(reason for reason in (_architecture(), _programs(), _namespaces()) if reason))
+    uses = "network namespaces, mounts and a system of their own"
+    return Capability(capability.obstacles("hosts", uses, _architecture, _programs, capability.namespaces))
 
 
 def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
@@ -61,13 +56,4 @@ def _architecture() -> str:
 
 
 def _programs() -> str:
-    missing = [program for program in ("nsenter", "unshare", "mount", "setpriv") if shutil.which(program) is None]
-    return f"{', '.join(missing)} of util-linux is not on PATH" if missing else ""
-
-
-def _namespaces() -> str:
-    try:
-        network.try_out()
-    except OSError as error:
-        return f"this root may not make network namespaces and bridges ({error}): a container needs --privileged for that"
-    return ""
+    return capability.programs("nsenter", "unshare", "mount", "setpriv")

@@ -9,7 +9,6 @@ from typing import Any
 from moto.core.utils import utcnow
 
 from localcloud.aws import gateway, sts
-from localcloud.aws.call import backend_of
 from localcloud.hosts.metadata import Credentials, Machine, Unauthorized
 
 SERVICE = "ec2.amazonaws.com"
@@ -41,15 +40,10 @@ class Lender:
 
 
 def _assume(machine: Machine) -> Any:
-    roles = backend_of("iam", machine.account, machine.region).roles.values()
-    role = next((one for one in roles if one.arn == machine.role_arn), None)
-    if role is None or not sts.trusts(role, ("Service", SERVICE), {}):
-        raise Unauthorized(f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}")
-    return backend_of("sts", machine.account, machine.region).assume_role(
-        region_name=machine.region,
-        role_session_name=machine.instance_id,
-        role_arn=role.arn,
-        policy=None,
-        duration=int(LIFETIME.total_seconds()),
-        external_id=None,
-    )
+    assert machine.role_arn is not None  # only a machine with a role is asked for its credentials
+    who, name = ("Service", SERVICE), machine.instance_id
+    try:
+        return sts.open_session(machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={})
+    except sts.NotTrusted:
+        text = f"EC2 cannot assume the role {machine.role}; its trust policy must name the service {SERVICE}"
+        raise Unauthorized(text) from None

@@ -7,15 +7,14 @@ from typing import Any
 
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.eks.node_tags import CLUSTER_TAG
 from localcloud.aws.events import Event
 from localcloud.hosts.metadata import Machine
 
-EKS_TAG = "eks:cluster-name"
-"""On the instances of a managed node group: those are nodes of a cluster."""
-
 
 def is_ours(described: Mapping[str, Any]) -> bool:
-    return EKS_TAG not in _tags(described)
+    """The instances of a managed node group are nodes of a cluster."""
+    return CLUSTER_TAG not in _tags(described)
 
 
 def machine_of(event: Event) -> Machine:

@@ -6,7 +6,6 @@ node    a layer on top, made by the provisioners of `amis/`: what the AMI of a p
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import time
@@ -116,12 +115,8 @@ def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
     root.require()
     layer = _emptied(target.with_name(f"{target.name}.part"))
     wheels = build.downloads()
-    proxies = {name: os.environ[name] for name in root.PROXIES if name in os.environ}
-    settings = {**proxies, **root.WHEELS_ONLY, **own}
     for script in NODE_SCRIPTS:
-        done = run_on(layer, [below], [f"/tmp/amis/provisioners/{script}"], settings, wheels)
-        if done.returncode:
-            raise ImageError(f"amis/provisioners/{script} failed with {done.returncode}:\n{root.tail(done.stdout + done.stderr)}")
+        root.provision(_merged(layer), script, own, wheels, within=_overlay(layer, [below]))
     run_on(layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
     for scratch in (".work", ".root"):
         shutil.rmtree(layer.with_name(layer.name + scratch))
@@ -132,20 +127,17 @@ def run_on(
     layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in the root that the layers below are, from the top down; what it changes goes into the layer."""
-    merged = layer.with_name(f"{layer.name}.root")
-    overlay = [
-        "unshare",
-        "--mount",
-        "--propagation=private",
-        "sh",
-        "-ec",
-        _OVERLAY,
-        "overlay",
-        ":".join(map(str, below)),
-        str(layer),
-    ]
-    whole = [*overlay, *root.entered(merged, command, environment, wheels)]
-    return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return root.run(_merged(layer), command, environment, wheels, within=_overlay(layer, below))
+
+
+def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
+    lower = ":".join(map(str, below))
+    return ["unshare", "--mount", "--propagation=private", "sh", "-ec", _OVERLAY, "overlay", lower, str(layer)]
+
+
+def _merged(layer: Path) -> Path:
+    """Where the overlay is, for as long as its command runs."""
+    return layer.with_name(f"{layer.name}.root")
 
 
 def _emptied(path: Path) -> Path:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from localcloud import whole_file
+
 Phase = Literal["starting", "running", "stopped", "ending", "failed", "record"]
 """`record`: an instance beyond the number of hosts that this machine may have."""
 FILE = "state.json"
@@ -28,10 +30,7 @@ class HostState:
 
 
 def save(hosts: Iterable[HostState], folder: Path) -> None:
-    """Whole or not at all: somebody may look at any time."""
-    part = folder / f"{FILE}.part"
-    part.write_text(json.dumps([asdict(host) for host in hosts], indent=1))
-    part.replace(folder / FILE)
+    whole_file.write(folder / FILE, json.dumps([asdict(host) for host in hosts], indent=1))
 
 
 def load(folder: Path) -> list[HostState]:

@@ -102,16 +102,19 @@ def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], 
     return [*_WITH_US, "unshare", *namespaces, *enter, *command]
 
 
-def run(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a root to its end."""
-    whole = entered(root, command, environment, downloads)
+def run(
+    root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a root to its end; `within` is the command line that runs all this, where there is one."""
+    whole = [*within, *entered(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
-def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path) -> None:
-    """Run one provisioner of `amis/` in a root."""
+def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()) -> None:
+    """Run one provisioner of `amis/` in a root. Raises ImageError where it fails."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
-    result = run(root, [f"/tmp/amis/provisioners/{script}"], {**proxies, **WHEELS_ONLY, **environment}, downloads)
+    settings = {**proxies, **WHEELS_ONLY, **environment}
+    result = run(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)
     if result.returncode:
         raise ImageError(f"amis/provisioners/{script} failed with {result.returncode}:\n{tail(result.stdout + result.stderr)}")
 

@@ -1,12 +1,10 @@
 """What this machine can do for a local Kubernetes, in sentences for whoever asks why it cannot do more."""
 
 import os
-import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.machine import network
+from localcloud.machine import capability
 
 GROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
@@ -32,24 +30,12 @@ class Capability:
 
 def examine() -> Capability:
     """Look; changes nothing."""
-    if sys.platform != "linux":
-        return Capability((f"real nodes need Linux, this is {sys.platform}",))
-    if os.geteuid() != 0:
-        return Capability(("real nodes need root: network namespaces, mounts and control groups; start it as root",))
-    return Capability(tuple(reason for reason in (_programs(), _namespaces(), _control_groups()) if reason))
+    uses = "network namespaces, mounts and control groups"
+    return Capability(capability.obstacles("real nodes", uses, _programs, capability.namespaces, _control_groups))
 
 
 def _programs() -> str:
-    missing = [program for program in ("nsenter", "unshare", "mount") if shutil.which(program) is None]
-    return f"{', '.join(missing)} of util-linux is not on PATH" if missing else ""
-
-
-def _namespaces() -> str:
-    try:
-        network.try_out()
-    except OSError as error:
-        return f"this root may not make network namespaces and bridges ({error}): a container needs --privileged for that"
-    return ""
+    return capability.programs("nsenter", "unshare", "mount")
 
 
 def _control_groups() -> str:

@@ -8,12 +8,21 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from localcloud.kubernetes.pki import Certificate
 from localcloud.machine import network
 
 TIMEOUT_SECONDS = 30.0
+AWAY_SECONDS = 30.0
+"""How long an API server that takes no connections may be away: one that is restarted comes back, and kubelets wait too."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
+
+
+_PATIENTLY = Retrying(
+    retry=retry_if_exception_type(ConnectionRefusedError), wait=wait_fixed(0.3), stop=stop_after_delay(AWAY_SECONDS), reraise=True
+)
 
 
 class ApiError(Exception):
@@ -58,9 +67,9 @@ class Api:
             return False
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
-        """The parsed answer. Raises ApiError, and OSError while there is no API server."""
+        """The parsed answer. Raises ApiError, and OSError where there is no API server."""
         target = f"{path}?{urlencode(query)}" if query else path
-        status, text = self._send(method, target, body, {"Content-Type": content_type})
+        status, text = _PATIENTLY(self._send, method, target, body, {"Content-Type": content_type})
         if status >= 400:
             raise ApiError(status, _message(text) or f"{method} {path}: status {status}")
         return json.loads(text) if text else None

@@ -33,6 +33,14 @@ RESTART_SECONDS = 2.0
 ETCD_QUOTA_BYTES = 4 << 30
 """A bench with a thousand nodes goes past etcd's 2 GiB."""
 LOCAL = "127.0.0.1"
+NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+"""By which the API server is called."""
 
 
 @dataclass(frozen=True)
@@ -124,18 +132,9 @@ class ControlPlane:
         """Make what the API server needs; its command."""
         cluster, pki, folder = self._cluster, self._cluster.pki, self._cluster.pki.folder
         addresses = cluster.addresses
-        names = (
-            "localhost",
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local",
-        )
-        serving = pki.issue(API_SERVER, names=names, addresses=(LOCAL, addresses.router, addresses.kubernetes))
+        serving = pki.issue(API_SERVER, names=NAMES, addresses=(LOCAL, addresses.router, addresses.kubernetes))
         etcd, kubelet = pki.issue("etcd-client"), pki.issue("kube-apiserver-kubelet-client", organizations=(MASTERS,))
         signing, public = make_key_pair(folder, "service-accounts")
-        front = Authority(folder / "front-proxy", "front-proxy")
-        proxy = front.issue("front-proxy-client")
         self._api_command: list[str | Path] = [
             ensure(KUBE_APISERVER, log.info),
             *self._listening(),
@@ -157,12 +156,7 @@ class ControlPlane:
             *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
             f"--kubelet-certificate-authority={pki.certificate.file}",
             "--kubelet-preferred-address-types=InternalIP",  # node names are known to no resolver here
-            f"--requestheader-client-ca-file={front.certificate.file}",
-            "--requestheader-allowed-names=front-proxy-client",
-            "--requestheader-username-headers=X-Remote-User",
-            "--requestheader-group-headers=X-Remote-Group",
-            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-            *_files("proxy-client-cert-file", "proxy-client-key-file", proxy),
+            *_front_proxy(folder / "front-proxy"),
             "--enable-aggregator-routing=true",  # webhooks are called at their pods: no kube-proxy runs beside the API server
             "--max-requests-inflight=1600",  # one process stands for EKS's several
             "--max-mutating-requests-inflight=800",
@@ -219,6 +213,22 @@ class ControlPlane:
             return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         except (OSError, ApiError):
             return False
+
+
+def _front_proxy(folder: Path) -> list[str]:
+    """As whom, and in whose name, the API server asks the servers behind it.
+
+    https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
+    """
+    front = Authority(folder, "front-proxy")
+    return [
+        f"--requestheader-client-ca-file={front.certificate.file}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        *_files("proxy-client-cert-file", "proxy-client-key-file", front.issue("front-proxy-client")),
+    ]
 
 
 def _files(certificate_flag: str, key_flag: str, certificate: Certificate) -> list[str]:

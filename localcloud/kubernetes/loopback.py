@@ -14,6 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
+from localcloud import whole_file
 from localcloud.machine import network
 
 CHUNK = 1 << 16
@@ -32,9 +33,7 @@ def main() -> int:
     address, port = arguments.to.rsplit(":", 1)
     listener = network.listen(None, "127.0.0.1", arguments.port)
     network.enter(arguments.namespace)
-    part = arguments.ready_file.with_suffix(".part")
-    part.write_text(json.dumps({"port": listener.getsockname()[1]}))
-    part.replace(arguments.ready_file)
+    whole_file.write(arguments.ready_file, json.dumps({"port": listener.getsockname()[1]}))
     asyncio.run(_serve(listener, address, int(port), arguments.away_file))
     return 0
 

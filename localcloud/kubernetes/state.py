@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from localcloud import whole_file
 from localcloud.machine.supervisor import Crash
 from localcloud.processes import Server
 
@@ -29,10 +30,7 @@ class ClusterState:
         return self.phase != "failed" and not self.crashes
 
     def save(self, folder: Path) -> None:
-        """Whole or not at all: somebody may look at any time."""
-        part = folder / f"{FILE}.part"
-        part.write_text(json.dumps(asdict(self), indent=1))
-        part.replace(folder / FILE)
+        whole_file.write(folder / FILE, json.dumps(asdict(self), indent=1))
 
 
 def load_all(folder: Path) -> list[ClusterState]:

@@ -1,18 +1,17 @@
 """A third party's judgement: checkov over the resources of every stack, as a Terraform plan."""
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.audit.scanner import Finding, Report, scan
+from tests.audit.exceptions import Exceptions
+from tests.audit.scanner import Report, scan
 from tests.audit.terraform_plan import Recorded, plan
 from tests.program.engine import deploy
 from tests.program.worlds import STACKS, account_for
 
-EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions.yaml").read_text())
+EXCEPTIONS = Exceptions("exceptions.yaml")
 
 MUST_BE_JUDGED = {
     *("CKV_AWS_37", "CKV_AWS_38", "CKV_AWS_39", "CKV_AWS_58", "CKV_AWS_339"),  # EKS: logs, endpoint, secrets, version
@@ -46,11 +45,6 @@ def recorded(path: Path) -> list[Recorded]:
         return [Recorded(one.token, one.name, one.inputs, {**one.state, "id": one.id}) for one in made]
 
 
-def exception_for(finding: Finding) -> dict[str, str] | None:
-    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
-    return next(matching, None)
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """One scan over all stacks: their resources' names begin with the stack's."""
@@ -58,8 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
-    unexplained = [finding for finding in report.failures if exception_for(finding) is None]
-    assert unexplained == []
+    assert EXCEPTIONS.unexplained(report) == set()
 
 
 def test_checkov_reached_what_matters(report: Report) -> None:
@@ -67,9 +60,7 @@ def test_checkov_reached_what_matters(report: Report) -> None:
 
 
 def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    used = [exception_for(finding) for finding in report.failures]
-    assert [one for one in EXCEPTIONS if one not in used] == []
-    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+    assert EXCEPTIONS.unneeded(report) == []
 
 
 OPEN_GROUP = Recorded(

@@ -1,17 +1,16 @@
 """A third party's judgement of jobs: checkov's rules for Kubernetes over the pods of every kind of job, written as plain Pods."""
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.audit.scanner import Finding, Report, scan_manifests
+from tests.audit.exceptions import Exceptions
+from tests.audit.scanner import Report, scan_manifests
 from tests.pure.job_world import pieces
 from tests.pure.test_job_manifests import VARIANTS
 
-EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions_jobs.yaml").read_text())
+EXCEPTIONS = Exceptions("exceptions_jobs.yaml")
 
 MUST_BE_JUDGED = {
     *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
@@ -36,11 +35,6 @@ def plain_pods() -> list[dict[str, Any]]:
     return found
 
 
-def exception_for(finding: Finding) -> dict[str, str] | None:
-    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
-    return next(matching, None)
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan_manifests(plain_pods(), tmp_path_factory.mktemp("jobs"))
@@ -52,8 +46,7 @@ def test_the_pods_of_every_kind_of_job_are_judged() -> None:
 
 
 def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
-    unexplained = {(finding.check, finding.text, finding.resource) for finding in report.failures if not exception_for(finding)}
-    assert unexplained == set()
+    assert EXCEPTIONS.unexplained(report) == set()
 
 
 def test_checkov_reached_what_matters(report: Report) -> None:
@@ -61,9 +54,7 @@ def test_checkov_reached_what_matters(report: Report) -> None:
 
 
 def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    used = [exception_for(finding) for finding in report.failures]
-    assert [one for one in EXCEPTIONS if one not in used] == []
-    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+    assert EXCEPTIONS.unneeded(report) == []
 
 
 def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
 """A third party's judgement of the platform: checkov's rules for Kubernetes over everything that `pulumi up` installs."""
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.audit.scanner import Finding, Report, scan_manifests
+from tests.audit.exceptions import Exceptions
+from tests.audit.scanner import Report, scan_manifests
 from tests.program.platform_world import objects, usual
 
-EXCEPTIONS: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "exceptions_platform.yaml").read_text())
+EXCEPTIONS = Exceptions("exceptions_platform.yaml")
 
 MUST_BE_JUDGED = {
     *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
@@ -20,11 +19,6 @@ MUST_BE_JUDGED = {
 }
 
 pytestmark = pytest.mark.xdist_group("checkov")
-
-
-def exception_for(finding: Finding) -> dict[str, str] | None:
-    matching = (one for one in EXCEPTIONS if one["check"] == finding.check and fnmatchcase(finding.resource, one["resource"]))
-    return next(matching, None)
 
 
 def judged() -> list[dict[str, Any]]:
@@ -38,8 +32,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
-    unexplained = {(finding.check, finding.text, finding.resource) for finding in report.failures if not exception_for(finding)}
-    assert unexplained == set()
+    assert EXCEPTIONS.unexplained(report) == set()
 
 
 def test_checkov_reached_what_matters(report: Report) -> None:
@@ -47,9 +40,7 @@ def test_checkov_reached_what_matters(report: Report) -> None:
 
 
 def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
-    used = [exception_for(finding) for finding in report.failures]
-    assert [one for one in EXCEPTIONS if one not in used] == []
-    assert all(len(one["reason"].split()) > 5 for one in EXCEPTIONS)
+    assert EXCEPTIONS.unneeded(report) == []
 
 
 def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:

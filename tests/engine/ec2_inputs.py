@@ -32,36 +32,57 @@ def rules(world: w.World) -> Args:
     return {"ingress": [bundle, storage, everything], "egress": [{**bundle, "description": "out"}, storage]}
 
 
+DISK: Args = {
+    "deleteOnTermination": "true",
+    "encrypted": "true",
+    "iops": 4000,
+    "kmsKeyId": f"arn:aws:kms:{w.REGION}:{w.ACCOUNT}:key/1234",
+    "snapshotId": "snap-0123456789abcdef0",
+    "throughput": 250,
+    "volumeInitializationRate": 100,
+    "volumeSize": 200,
+    "volumeType": "gp3",
+}
+RESERVED: Args = {
+    "capacityReservationPreference": "capacity-reservations-only",
+    "capacityReservationTarget": {
+        "capacityReservationId": "cr-0123456789abcdef0",
+        "capacityReservationResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/reserved",
+    },
+}
+SPOT: Args = {
+    "marketType": "spot",
+    "spotOptions": {
+        "blockDurationMinutes": 60,
+        "instanceInterruptionBehavior": "terminate",
+        "maxPrice": "9.99",
+        "spotInstanceType": "one-time",
+    },
+}
+PLACE: Args = {
+    "affinity": "host",
+    "availabilityZone": "us-west-2a",
+    "groupId": "pg-0123456789abcdef0",
+    "groupName": "close",
+    "hostId": "h-0123456789abcdef0",
+    "hostResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/hosts",
+    "partitionNumber": 2,
+    "spreadDomain": "rack",
+    "tenancy": "host",
+}
+
+
 def template(world: w.World) -> Args:
     return {
         "name": "nodes",
         "description": "first",
         "defaultVersion": 1,
         "blockDeviceMappings": [
-            {
-                "deviceName": "/dev/xvda",
-                "ebs": {
-                    "deleteOnTermination": "true",
-                    "encrypted": "true",
-                    "iops": 4000,
-                    "kmsKeyId": f"arn:aws:kms:{w.REGION}:{w.ACCOUNT}:key/1234",
-                    "snapshotId": "snap-0123456789abcdef0",
-                    "throughput": 250,
-                    "volumeInitializationRate": 100,
-                    "volumeSize": 200,
-                    "volumeType": "gp3",
-                },
-            },
+            {"deviceName": "/dev/xvda", "ebs": DISK},
             {"deviceName": "/dev/sdb", "virtualName": "ephemeral0"},
             {"deviceName": "/dev/sdc", "noDevice": "true"},
         ],
-        "capacityReservationSpecification": {
-            "capacityReservationPreference": "capacity-reservations-only",
-            "capacityReservationTarget": {
-                "capacityReservationId": "cr-0123456789abcdef0",
-                "capacityReservationResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/reserved",
-            },
-        },
+        "capacityReservationSpecification": RESERVED,
         "cpuOptions": {"coreCount": 48, "threadsPerCore": 1},
         "disableApiStop": True,
         "disableApiTermination": True,
@@ -71,15 +92,7 @@ def template(world: w.World) -> Args:
         "iamInstanceProfile": {"arn": f"arn:aws:iam::{w.ACCOUNT}:instance-profile/nodes", "name": "nodes"},
         "imageId": "ami-0123456789abcdef0",
         "instanceInitiatedShutdownBehavior": "terminate",
-        "instanceMarketOptions": {
-            "marketType": "spot",
-            "spotOptions": {
-                "blockDurationMinutes": 60,
-                "instanceInterruptionBehavior": "terminate",
-                "maxPrice": "9.99",
-                "spotInstanceType": "one-time",
-            },
-        },
+        "instanceMarketOptions": SPOT,
         "instanceType": "p5.48xlarge",
         "keyName": "mine",
         "maintenanceOptions": {"autoRecovery": "disabled"},
@@ -93,17 +106,7 @@ def template(world: w.World) -> Args:
         "monitoring": {"enabled": True},
         "networkInterfaces": [interface(world), {"deviceIndex": 1, "networkCardIndex": 1, "interfaceType": "efa-only"}],
         "networkPerformanceOptions": {"bandwidthWeighting": "vpc-1"},
-        "placement": {
-            "affinity": "host",
-            "availabilityZone": "us-west-2a",
-            "groupId": "pg-0123456789abcdef0",
-            "groupName": "close",
-            "hostId": "h-0123456789abcdef0",
-            "hostResourceGroupArn": f"arn:aws:resource-groups:{w.REGION}:{w.ACCOUNT}:group/hosts",
-            "partitionNumber": 2,
-            "spreadDomain": "rack",
-            "tenancy": "host",
-        },
+        "placement": PLACE,
         "privateDnsNameOptions": {
             "enableResourceNameDnsARecord": True,
             "enableResourceNameDnsAaaaRecord": True,

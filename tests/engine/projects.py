@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import boto3
-
 from localcloud.engine_events import EventLog
 from localcloud.instance import LocalCloud
 
@@ -117,14 +115,7 @@ def kill_engine(process: subprocess.Popen[str]) -> None:
 
 def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
     """A client of the local AWS, for somebody who changes things behind Pulumi's back."""
-    environment = cloud.environment()
-    return boto3.client(
-        service,
-        region_name=region,
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-    )
+    return cloud.clients(region)(service)
 
 
 def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""The provider stand-in as a process of its own."""
+"""The provider stand-ins as processes of their own."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -14,39 +15,48 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from localcloud.engine.server import plugin_version
+from localcloud.engine import server as aws
+from localcloud.engine.kubernetes import server as kubernetes
 from localcloud.processes import ROOT
 from tests.engine.waiting import until
 
-COMMAND = [sys.executable, "-m", "localcloud.engine", "--port", "0"]
+AWS, KUBERNETES = "localcloud.engine", "localcloud.engine.kubernetes"
+VERSIONS = {AWS: aws.plugin_version, KUBERNETES: kubernetes.plugin_version}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    ready = tmp_path / "ready"
+def command(module: str) -> list[str]:
+    return [sys.executable, "-m", module, "--port", "0"]
+
+
+@contextmanager
+def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "nobody"}
-    process = subprocess.Popen([*COMMAND, "--ready-file", str(ready)], cwd=ROOT, env=environment)
-    until(lambda: ready.exists() or process.poll() is not None)
-    yield process, ready
-    process.kill()
-    process.wait()
+    process = subprocess.Popen([*command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
+    try:
+        until(lambda: ready.exists() or process.poll() is not None)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
-def test_it_serves_on_loopback_and_ends_when_it_is_asked_to(server: tuple[subprocess.Popen[bytes], Path]) -> None:
-    process, ready = server
-    told = json.loads(ready.read_text())
-    assert told["pid"] == process.pid
-    listening = [one.laddr for one in psutil.Process(process.pid).net_connections("inet") if one.status == psutil.CONN_LISTEN]
-    assert [(address.ip.removeprefix("::ffff:"), address.port) for address in listening] == [("127.0.0.1", told["port"])]
-    with grpc.insecure_channel(f"127.0.0.1:{told['port']}") as channel:
-        assert provider_pb2_grpc.ResourceProviderStub(channel).GetPluginInfo(empty_pb2.Empty()).version == plugin_version()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
-    assert not ready.exists()
+@pytest.mark.parametrize("module", VERSIONS)
+def test_it_serves_on_loopback_and_ends_when_it_is_asked_to(module: str, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    with serving(module, ready) as process:
+        told = json.loads(ready.read_text())
+        assert told["pid"] == process.pid
+        listening = [one.laddr for one in psutil.Process(process.pid).net_connections("inet") if one.status == psutil.CONN_LISTEN]
+        assert [(address.ip.removeprefix("::ffff:"), address.port) for address in listening] == [("127.0.0.1", told["port"])]
+        with grpc.insecure_channel(f"127.0.0.1:{told['port']}") as channel:
+            assert provider_pb2_grpc.ResourceProviderStub(channel).GetPluginInfo(empty_pb2.Empty()).version == VERSIONS[module]()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert not ready.exists()
 
 
 def test_without_a_local_aws_it_does_not_start() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "AWS_ENDPOINT_URL"}
-    result = subprocess.run(COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
     assert result.stderr == "AWS_ENDPOINT_URL is not set: the local provider works on a local AWS only\n"

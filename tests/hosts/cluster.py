@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3.session
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from infra import policies
@@ -99,13 +98,7 @@ class HandMade:
     role_ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        variables = self.cloud.environment()
-        session = boto3.session.Session(
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
-        )
-        self.client = lambda service: session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"])
+        self.client = self.cloud.clients(REGION)
         self.network = make_world(self.client)
         self.ec2, self.groups = self.client("ec2"), self.client("autoscaling")
         self.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})

@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import boto3.session
 import pytest
 
 from localcloud.hosts.capability import BadLimit, limit
@@ -20,13 +19,7 @@ def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_nex
     cloud = LocalCloud(tmp_path / "cloud")
     cloud.start(print, hosts=True)
     try:
-        variables = cloud.environment()
-        session = boto3.session.Session(
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
-        )
-        world = make_world(lambda service: session.client(service, endpoint_url=variables["AWS_ENDPOINT_URL"]))
+        world = make_world(cloud.clients(REGION))
         data = "#!/bin/sh\npoweroff\n"  # run once: not when the instance is started again
         made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
         await_true(lambda: world.described(made)[0]["State"]["Name"] == "stopped")

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import boto3.session
 from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
 from localcloud.instance import LocalCloud
@@ -35,14 +34,7 @@ class Account:
     world: World = field(init=False)
 
     def __post_init__(self) -> None:
-        variables = self.cloud.environment()
-        session = boto3.session.Session(
-            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
-        )
-        url = variables["AWS_ENDPOINT_URL"]
-        self.client = lambda service: session.client(service, endpoint_url=url)
+        self.client = self.cloud.clients(REGION)
         self.world = World(self.client, REGION)
 
     @cached_property

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import boto3.session
 import pytest
 
 from localcloud.aws.account import ACCOUNT
@@ -161,9 +160,7 @@ def test_a_session_is_somebody_with_name_groups_and_origin(ada: Person) -> None:
 
 def presigned(cluster: Running, name: str, moment: datetime | None = None) -> str:
     """A token made by botocore alone, of the engineer, for a cluster of that name."""
-    variables = cluster.cloud.environment()
-    session = boto3.session.Session(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
-    sts = session.client("sts", endpoint_url=variables["AWS_ENDPOINT_URL"])
+    sts = cluster.cloud.clients(REGION)("sts")
     sts.meta.events.register(
         "before-sign.sts.GetCallerIdentity", lambda request, **_: request.headers.add_header("x-k8s-aws-id", name)
     )

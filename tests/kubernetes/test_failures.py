@@ -1,6 +1,8 @@
 """What becomes of jobs when something dies, is missing or is not enough, and of two stacks side by side."""
 
+import json
 import re
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +16,13 @@ import pytest
 
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
-from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python
+from tests.engine.projects import client
+from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python, wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 TWICE = """
-import pathlib, signal, sys
+import os, pathlib, signal, sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 mark = pathlib.Path("/shared") / sys.argv[1]
@@ -28,11 +31,16 @@ if not world.bcast(mark.exists()):
         mark.touch()
         print("first attempt", flush=True)
     signal.pause()
+nodes = world.gather(os.environ["GPUMPI_NODE"])
 if world.rank == 0:
     mark.unlink()
-    print(f"second attempt, {world.size} ranks", flush=True)
+    print(f"second attempt, {world.size} ranks on", *nodes, flush=True)
 """
 """A program that waits to be killed, and ends at once the next time."""
+
+
+FOREVER = "import signal; print('runs', flush=True); signal.pause()"
+QUICK = "print('done')"
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +55,7 @@ def nothing_left(job_cluster: JobCluster) -> Iterator[None]:
 def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
     """A job in its first attempt, in front of somebody who follows it."""
     # A worker that was killed keeps its name for a moment: on a busy machine one more attempt may be in vain
-    file = job_file(folder, name, command=[*python(TWICE), name], backoffLimit=4, **more)
+    file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], backoffLimit=4, **more)
     try:
         with cluster.running("submit", file, "--follow") as process:
             assert process.stdout is not None
@@ -112,16 +120,78 @@ def test_a_job_starts_anew_when_a_pod_of_it_is_killed(
         assert moment(first["finishedAt"]) <= moment(last["startedAt"])
 
 
+def test_a_node_that_is_lost_ends_the_attempt_and_the_next_one_runs_on_its_replacement(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    def nodes() -> dict[str, str]:
+        found = job_cluster.objects("nodes", "gpumpi.io/pool=train")
+        return {
+            node["metadata"]["name"]: node["spec"]["providerID"].rsplit("/", 1)[1]
+            for node in found
+            if {"type": "Ready", "status": "True"}.items() <= condition(node, "Ready").items()
+        }
+
+    before = nodes()
+    with attempted(job_cluster, tmp_path, "lost") as process:
+        lost = before[job_cluster.pods("lost", "worker")[-1]["spec"]["nodeName"]]
+        client(job_cluster.cloud, "ec2").terminate_instances(InstanceIds=[lost])
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err
+        (names,) = re.findall("second attempt, 2 ranks on (.+)", out)
+        after = {nodes()[name] for name in names.split()}
+        assert len(after) == 2
+        assert lost not in after
+
+
+def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
+    return next((one for one in item["status"].get("conditions", ()) if one["type"] == kind), {})
+
+
 def test_an_image_that_is_missing_is_told_in_a_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "imageless", image="gpumpi/nobody-made-it:1", command=["true"])
     with job_cluster.running("submit", file, "--follow") as process:
         assert process.stderr is not None
         line = read_to(process.stderr, "ErrImagePull")
     assert re.match(
-        r"cluster: 0 of 2 workers ready: imageless-worker-\d: ErrImagePull: .*gpumpi/nobody-made-it:1.*not found", line
+        r"cluster: 0 of 2 workers ready: imageless-(worker-\d|launcher-\w+): ErrImagePull: .*gpumpi/nobody-made-it:1.*not found",
+        line,
     )
     assert job_cluster.phase("imageless") == "Starting"
     assert job_cluster.cluster("cancel", "imageless").code == 0
+
+
+def test_a_job_without_enough_gpus_waits_whole_and_starts_when_another_one_is_deleted(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    first = job_file(tmp_path, "first", command=python(FOREVER))
+    second = job_file(tmp_path, "second", command=python(QUICK))
+    assert job_cluster.cluster("submit", first).code == 0
+    job_cluster.await_phase("first", "Running")
+    with job_cluster.running("submit", second, "--follow") as process:
+        assert process.stderr is not None
+        waits = read_to(process.stderr, "waits in the queue: ")
+        assert "insufficient unused quota for nvidia.com/gpu" in waits
+        assert placed(job_cluster, "second") == []
+        assert job_cluster.kubectl("delete", "mpijob", "first", "-n", "mpi-jobs").code == 0
+        out, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err
+        assert out.split().count("done") == 2
+    wait_until(lambda: job_cluster.remains("first"), lambda found: found == [])
+    assert job_cluster.cluster("cancel", "second").code == 0
+
+
+def placed(cluster: JobCluster, job: str) -> list[str]:
+    return [pod["metadata"]["name"] for pod in cluster.pods(job) if "nodeName" in pod["spec"]]
+
+
+def test_a_job_that_is_deleted_while_it_runs_is_told_to_who_follows_it(job_cluster: JobCluster, tmp_path: Path) -> None:
+    with job_cluster.running("submit", job_file(tmp_path, "deleted", command=python(FOREVER)), "--follow") as process:
+        assert process.stdout is not None
+        read_to(process.stdout, "runs")
+        assert job_cluster.kubectl("delete", "mpijob", "deleted", "-n", "mpi-jobs").code == 0
+        _, err = process.communicate(timeout=240)
+    assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was removed")
+    wait_until(lambda: job_cluster.remains("deleted"), lambda found: found == [])
 
 
 # --- two stacks
@@ -166,3 +236,56 @@ def test_an_up_bears_that_the_api_server_is_restarted(second: Second) -> None:
     assert second.seen_at_restart
     assert len(objects - second.seen_at_restart) > 10, "most of it was made afterwards"
     assert second.up.errors == ()
+
+
+def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second: Second, tmp_path: Path) -> None:
+    clusters = {"jobs": job_cluster, "second": second.cluster}
+    for name, cluster in clusters.items():
+        more = {"gpusPerWorker": 1, "slots": 1} if name == "second" else {}
+        (tmp_path / name).mkdir()
+        assert cluster.cluster("submit", job_file(tmp_path / name, "same", command=python(QUICK), **more)).code == 0
+    for cluster in clusters.values():
+        assert cluster.await_phase("same", "Succeeded", "Failed") == "Succeeded"
+    assert second.cluster.cluster("cancel", "same").code == 0
+    assert job_cluster.phase("same") == "Succeeded", "of the other one nothing was removed"
+    assert job_cluster.cluster("cancel", "same").code == 0
+
+
+def test_without_the_queue_two_jobs_that_each_got_half_wait_for_each_other(second: Second, tmp_path: Path) -> None:
+    """docs/jobs.md says so. That each gets half is left to chance otherwise: here the scheduler may see a pod when we say so."""
+    cluster, names = second.cluster, ("left", "right")
+    for name in names:
+        file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
+        (job,) = cluster.cluster("submit", file, "--dry-run", "--json").json
+        job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulingGates"] = [{"name": "test.gpumpi.dev/wait"}]
+        made = cluster.kubectl("create", "-f", "-", text=json.dumps(job))
+        assert made.code == 0, made.err
+    for number in range(2):
+        for name in names:
+            let_in(cluster, name, number)
+    why = [condition(pod, "PodScheduled").get("message", "") for name in names for pod in cluster.pods(name, "worker")]
+    assert [placed(cluster, name) for name in names] == [["left-worker-0"], ["right-worker-0"]], "\n".join(why)
+    assert [cluster.pods(name, "launcher") for name in names] == [[], []], "so neither begins"
+    assert "Insufficient nvidia.com/gpu" in condition(pod_of(cluster, "right", 1), "PodScheduled")["message"]
+
+    assert cluster.cluster("cancel", "left").code == 0
+    assert cluster.await_phase("right", "Succeeded", "Failed") == "Succeeded", "one has to go"
+    assert cluster.cluster("cancel", "right").code == 0
+
+
+def let_in(cluster: JobCluster, job: str, number: int) -> None:
+    """Let the scheduler see a worker, until it has decided."""
+    pod = f"{job}-worker-{number}"
+    wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
+    gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
+    assert cluster.kubectl("patch", "pod", pod, "-n", "mpi-jobs", "--type=json", "-p", gates).code == 0
+    wait_until(lambda: condition(pod_of(cluster, job, number), "PodScheduled"), is_decided)
+
+
+def pod_of(cluster: JobCluster, job: str, number: int) -> dict[str, Any]:
+    return next(pod for pod in cluster.pods(job, "worker") if pod["metadata"]["name"] == f"{job}-worker-{number}")
+
+
+def is_decided(scheduled: dict[str, Any]) -> bool:
+    """It has a node, or the scheduler found none."""
+    return scheduled.get("status") == "True" or scheduled.get("reason") == "Unschedulable"

@@ -7,6 +7,7 @@ from moto import mock_aws
 
 from localcloud.aws import calls, durations, extend
 from tests.local_aws.clients import Client, LocalAws, client, start_server, stop_server
+from tests.local_aws.eks_refusing import Refusing
 
 extend.install()
 
@@ -18,6 +19,13 @@ def aws() -> Iterator[Client]:
     with mock_aws():
         yield client
     durations.set_factor(0)
+
+
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[Refusing]:
+    """One world for all refusals of a module: what is refused leaves nothing behind."""
+    with mock_aws():
+        yield Refusing(client)
 
 
 @pytest.fixture(scope="module")

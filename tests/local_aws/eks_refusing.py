@@ -1,14 +1,8 @@
 """The world in which EKS refuses, and how a refusal is checked: one world for a whole file, since a refusal changes nothing."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import boto3
-from moto import mock_aws
-
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.clients import NO_RETRIES, REGION
 from tests.local_aws.eks_world import World, trust
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
@@ -88,12 +82,6 @@ class Refusing(World):
         }
         chosen = {key: value for key, value in {**whole, **data}.items() if value is not None}
         return self.with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
-
-
-@contextmanager
-def refusing_world() -> Iterator[Refusing]:
-    with mock_aws():
-        yield Refusing(lambda service: boto3.client(service, REGION, config=NO_RETRIES))
 
 
 def no_role() -> str:

@@ -148,3 +148,8 @@ class World:
         identifier = answer["update"]["id"]
         update: DOCUMENT = self.eks.describe_update(name="demo", nodegroupName="workers", updateId=identifier)["update"]
         return update
+
+
+def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
+    """Code and message of what ails a node group."""
+    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]

@@ -1,7 +1,5 @@
 """How node groups change: sizes, labels, taints, images and versions."""
 
-from typing import Any
-
 import pytest
 from botocore.exceptions import ClientError
 
@@ -18,10 +16,6 @@ def world(aws: Client) -> World:
     world = World(aws)
     world.cluster()
     return world
-
-
-def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]
 
 
 def test_sizes_change_in_place(world: World) -> None:

@@ -1,14 +1,12 @@
 """Node groups that fail, as AWS lets them fail: with a status and an issue that says why."""
 
-from typing import Any
-
 import pytest
 
 from localcloud.aws import faults
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from localcloud.aws.faults import Fault
 from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import ZONES, World
+from tests.local_aws.eks_world import ZONES, World, issues
 
 GPU = "g5.xlarge"
 
@@ -18,10 +16,6 @@ def world(aws: Client) -> World:
     world = World(aws)
     world.cluster()
     return world
-
-
-def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]
 
 
 def test_capacity_that_ec2_does_not_have_fails_the_creation(world: World) -> None:

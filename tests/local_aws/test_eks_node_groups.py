@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import events
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from tests.local_aws.clients import REGION, Client, LocalAws
-from tests.local_aws.eks_world import World
+from tests.local_aws.eks_world import World, issues
 
 GPU = "g5.xlarge"
 
@@ -25,10 +25,6 @@ def mime(kind: str, text: str) -> str:
     """User data of one part, as a launch template carries it."""
     document = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: {kind}\n\n{text}\n--b--\n'
     return base64.b64encode(document.encode()).decode()
-
-
-def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]
 
 
 def test_a_node_group_is_creating_at_first_and_then_active_with_instances(world: World) -> None:

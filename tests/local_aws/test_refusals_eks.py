@@ -1,6 +1,5 @@
 """What EKS refuses of new clusters."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,16 +11,8 @@ from tests.local_aws.eks_refusing import (
     Refusing,
     api,
     guide,
-    refusing_world,
 )
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
-
 
 REFUSALS = [
     Refusal("a name with a slash", "create_cluster", lambda world: world.new(name="a/b"), PARAMETER, api("CreateCluster"), ""),
@@ -271,11 +262,11 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_new_clusters_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    before = world.eks.list_clusters()["clusters"]
-    refusal.check(world.eks, world=world)
-    assert world.eks.list_clusters()["clusters"] == before
-    groups = world.ec2.describe_security_groups(Filters=[{"Name": "tag:aws:eks:cluster-name", "Values": ["new"]}])
+def test_of_new_clusters_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    before = refusing.eks.list_clusters()["clusters"]
+    refusal.check(refusing.eks, world=refusing)
+    assert refusing.eks.list_clusters()["clusters"] == before
+    groups = refusing.ec2.describe_security_groups(Filters=[{"Name": "tag:aws:eks:cluster-name", "Values": ["new"]}])
     assert groups["SecurityGroups"] == []
 
 
@@ -288,6 +279,7 @@ def test_of_new_clusters_eks_refuses(world: Refusing, refusal: Refusal) -> None:
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_what_the_local_eks_does_not_have_is_refused_and_not_ignored(world: Refusing, settings: dict[str, Any]) -> None:
-    request = world.new(**settings)
-    Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/local-cloud.md").check(world.eks)
+def test_what_the_local_eks_does_not_have_is_refused_and_not_ignored(refusing: Refusing, settings: dict[str, Any]) -> None:
+    request = refusing.new(**settings)
+    refusal = Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/local-cloud.md")
+    refusal.check(refusing.eks)

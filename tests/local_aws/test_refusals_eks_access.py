@@ -1,7 +1,5 @@
 """What EKS refuses of access entries and Pod Identity associations."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from localcloud.aws.account import ACCOUNT
@@ -14,16 +12,8 @@ from tests.local_aws.eks_refusing import (
     Refusing,
     api,
     guide,
-    refusing_world,
 )
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
-
 
 REFUSALS = [
     Refusal(
@@ -309,12 +299,12 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_access_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    refusal.check(world.eks, world=world)
+def test_of_access_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    refusal.check(refusing.eks, world=refusing)
 
 
 @pytest.mark.parametrize("operation", ["update_pod_identity_association", "delete_pod_identity_association"])
-def test_an_association_of_an_add_on_is_changed_through_the_add_on(world: Refusing, operation: str) -> None:
-    found = world.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
+def test_an_association_of_an_add_on_is_changed_through_the_add_on(refusing: Refusing, operation: str) -> None:
+    found = refusing.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
     request = {"clusterName": "demo", "associationId": found[0]["associationId"]}
-    Refusal("an add-on's association", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(world.eks)
+    Refusal("an add-on's association", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(refusing.eks)

@@ -1,7 +1,5 @@
 """What EKS refuses of add-ons, and of tags."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from localcloud.aws.account import ACCOUNT
@@ -12,16 +10,8 @@ from tests.local_aws.eks_refusing import (
     PARAMETER,
     Refusing,
     api,
-    refusing_world,
 )
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
-
 
 REFUSALS = [
     Refusal(
@@ -211,5 +201,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_add_ons_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    refusal.check(world.eks, world=world)
+def test_of_add_ons_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    refusal.check(refusing.eks, world=refusing)

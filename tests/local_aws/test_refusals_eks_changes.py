@@ -1,18 +1,9 @@
 """What EKS refuses of changes to clusters and node groups."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.local_aws.eks_refusing import IN_USE, NOT_FOUND, PARAMETER, REQUEST, Refusing, api, refusing_world
+from tests.local_aws.eks_refusing import IN_USE, NOT_FOUND, PARAMETER, REQUEST, Refusing, api
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
-
 
 REFUSALS = [
     Refusal(
@@ -355,5 +346,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_changes_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    refusal.check(world.eks, world=world)
+def test_of_changes_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    refusal.check(refusing.eks, world=refusing)

@@ -1,7 +1,5 @@
 """What EKS refuses of new node groups."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from localcloud.aws.account import ACCOUNT
@@ -11,16 +9,8 @@ from tests.local_aws.eks_refusing import (
     PARAMETER,
     Refusing,
     api,
-    refusing_world,
 )
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
-
 
 REFUSALS = [
     Refusal(
@@ -284,6 +274,6 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_new_node_groups_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    refusal.check(world.eks, world=world)
-    assert "new" not in world.eks.list_nodegroups(clusterName="demo")["nodegroups"]
+def test_of_new_node_groups_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    refusal.check(refusing.eks, world=refusing)
+    assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]

@@ -1,7 +1,6 @@
 """What EKS refuses of the launch templates of node groups."""
 
 import base64
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,15 +9,8 @@ from tests.local_aws.eks_refusing import (
     REQUEST,
     Refusing,
     guide,
-    refusing_world,
 )
 from tests.local_aws.refusals import Refusal
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Refusing]:
-    with refusing_world() as world:
-        yield world
 
 
 def encoded(text: str) -> str:
@@ -216,6 +208,6 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_launch_templates_eks_refuses(world: Refusing, refusal: Refusal) -> None:
-    refusal.check(world.eks, world=world)
-    assert "new" not in world.eks.list_nodegroups(clusterName="demo")["nodegroups"]
+def test_of_launch_templates_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+    refusal.check(refusing.eks, world=refusing)
+    assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from infra.facts.gather import wanted_manifests
+from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, ClusterDescription
 from infra.platform import manifests
 from infra.settings import Settings
 from localcloud import mirror
@@ -74,3 +75,14 @@ def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
     """The pods of everything that runs, with the namespace they run in."""
     for one in objects(stack, "Deployment", "DaemonSet"):
         yield one["metadata"]["namespace"], one["spec"]["template"]["spec"]
+
+
+def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
+    """Flavour -> resource -> quota."""
+    (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
+    return {flavour["name"]: {one["name"]: one["nominalQuota"] for one in flavour["resources"]} for flavour in group["flavors"]}
+
+
+def description(stack: Deployment) -> ClusterDescription:
+    """As the ConfigMap of the cluster says it."""
+    return ClusterDescription.from_json(only(stack, "ConfigMap", CONFIG_MAP)["data"][CONFIG_MAP_KEY])

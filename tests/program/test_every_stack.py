@@ -69,7 +69,11 @@ def deployed(path: Path) -> Deployment:
         return deploy(settings, facts, mocks)
 
 
-@pytest.fixture(params=STACKS, ids=lambda path: path.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+def stack_name(path: Path) -> str:
+    return path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
+@pytest.fixture(params=STACKS, ids=stack_name)
 def path(request: pytest.FixtureRequest) -> Path:
     found: Path = request.param
     return found
@@ -80,8 +84,13 @@ def stack(path: Path) -> Deployment:
     return deployed(path)
 
 
+on_kubernetes = pytest.mark.parametrize(
+    "path", [path for path in STACKS if "kind: eks" in path.read_text(encoding="utf-8")], ids=stack_name, indirect=True
+)
+
+
 def cluster_name(path: Path) -> str:
-    return f"gpumpi-{path.name.split('.', 1)[1].removesuffix('.yaml')}"
+    return f"gpumpi-{stack_name(path)}"
 
 
 def tags_of(one: Resource) -> dict[str, str]:
@@ -199,9 +208,8 @@ def test_every_rule_says_what_it_is_for(stack: Deployment) -> None:
     ]
 
 
+@on_kubernetes
 def test_the_api_is_open_to_no_more_than_the_stack_says(stack: Deployment, path: Path) -> None:
-    if not is_eks(stack):
-        pytest.skip("a plain EC2 cluster has no Kubernetes API")
     vpc = stack.only(engine.CLUSTER).inputs["vpcConfig"]
     assert vpc["endpointPrivateAccess"] is True
     assert vpc["endpointPublicAccess"] is bool(vpc.get("publicAccessCidrs"))
@@ -282,10 +290,9 @@ def test_efa_security_groups_are_on_every_interface(stack: Deployment) -> None:
             assert all(nodes in one for one in groups) and len(groups) <= 2
 
 
+@on_kubernetes
 def test_outputs_tell_what_users_need(stack: Deployment) -> None:
     found = stack.outputs
-    if not is_eks(stack):
-        pytest.skip("tests/program/test_plain_cluster.py looks at those of plain EC2 clusters")
     assert {"clusterName", "clusterEndpoint", "kubeconfig", "vpcId", "privateSubnetIds", "keyBucket", "pools", "connect"} <= set(
         found
     )

@@ -17,10 +17,10 @@ _REPLACING = {"create-replacement", "delete-replaced", "replace"}
 
 
 def read(stack: LocalStack) -> Values:
-    """What the stack's own file says under `gpumpi:`, without platform and jobs where there is no Kubernetes."""
+    """What the stack's own file says under `gpumpi:`, without platform and jobs where there should be Kubernetes and is none."""
     config: Values = yaml.safe_load(stack.source.read_text())["config"]
     values = {key.removeprefix("gpumpi:"): value for key, value in config.items() if key.startswith("gpumpi:")}
-    if not stack.cloud.has_kubernetes:
+    if values["target"]["kind"] == "eks" and not stack.cloud.has_kubernetes:
         values["platform"] = {**values.get("platform", {}), "install": False}
         values.pop("jobs", None)
     return values

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli.settings import rows
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from tests.engine.projects import client
-from tests.stacks import editing, test_platform_changes
+from tests.stacks import editing
 from tests.stacks.changes import NOTHING, Change, Refused, both, change, creates, deletes, differences, replaces, rolls, updates
 from tests.stacks.editing import REMOVED, Values
 
@@ -196,7 +195,6 @@ INSIDE: dict[str, Change] = {
     ),
 }
 """In a VPC that exists."""
-ONLY_THEIR_FIELDS = {"target.endpointAccess"}
 
 
 @pytest.fixture(scope="module")
@@ -221,15 +219,6 @@ def stack(cloud: LocalCloud) -> LocalStack:
 @pytest.fixture(scope="module")
 def values(stack: LocalStack) -> Values:
     return editing.read(stack)
-
-
-def test_every_setting_has_a_change_here() -> None:
-    told = {row.path for row in rows()}
-    tried = {one.setting for changes in PREVIEWS.values() for one in changes}
-    refused = {one.setting for changes in REFUSED.values() for one in changes}
-    inside = {one.setting for one in INSIDE.values()}
-    platform = {one.setting for changes in test_platform_changes.PREVIEWS.values() for one in changes}
-    assert tried | refused | inside | platform | ONLY_THEIR_FIELDS == told
 
 
 @pytest.mark.parametrize("name", PREVIEWS)

@@ -1,7 +1,6 @@
 """AWS refuses a call in the middle of an `up`: what is said, what is made all the same, and how the next `up` goes on."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +9,10 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
 from tests.engine.projects import client
 from tests.stacks import editing
-from tests.stacks.account import Kinds, goes_without_a_trace, kinds
+from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 
 pytestmark = pytest.mark.xdist_group("faults")
 
-DATA = Path(__file__).parent / "data"
 CLUSTER = "gpumpi-faults"
 DENIED = {"code": "AccessDeniedException", "message": "User: ada is not authorized."}
 NO_CAPACITY: dict[str, Any] = {
@@ -30,23 +28,12 @@ ALWAYS = 10_000
 
 @pytest.fixture(scope="module")
 def undisturbed(running_cloud: LocalCloud) -> Kinds:
-    """What the account holds after an `up` in which nothing failed."""
-    up = new_stack(running_cloud).run("up")
-    assert up.ok, up.output
-    found = kinds(running_cloud)
-    running_cloud.reset()
-    return found
+    return kinds_undisturbed(running_cloud)
 
 
 @pytest.fixture
 def stack(undisturbed: Kinds, cloud: LocalCloud) -> Iterator[LocalStack]:
     yield new_stack(cloud)
-
-
-def new_stack(cloud: LocalCloud) -> LocalStack:
-    made = LocalStack(cloud, "faults", DATA)
-    made.prepare()
-    return made
 
 
 def fails(stack: LocalStack, *options: str, resource: str, cause: str) -> Run:

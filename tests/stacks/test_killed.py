@@ -1,7 +1,6 @@
 """The engine is killed while it works on a cluster: `recover`, and the next run goes on as if nothing had been."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from signal import SIGKILL
 
 import pytest
@@ -12,11 +11,10 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
 from tests.engine.projects import client
 from tests.stacks import editing
-from tests.stacks.account import Kinds, goes_without_a_trace, kinds
+from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 
 pytestmark = pytest.mark.xdist_group("killed")
 
-DATA = Path(__file__).parent / "data"
 DELAY_FACTOR = 0.02
 """The control plane takes ten seconds: time enough to be killed in."""
 LONG_DELAY_FACTOR = 0.1
@@ -42,25 +40,13 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def undisturbed(cloud: LocalCloud) -> Kinds:
-    """How many of each kind of thing the account holds after an `up` that nobody killed."""
-    stack = new_stack(cloud)
-    up = stack.run("up")
-    assert up.ok, up.output
-    found = kinds(cloud)
-    cloud.reset()
-    return found
+    return kinds_undisturbed(cloud)
 
 
 @pytest.fixture
 def stack(cloud: LocalCloud, undisturbed: Kinds) -> Iterator[LocalStack]:
     yield new_stack(cloud)
     cloud.reset()
-
-
-def new_stack(cloud: LocalCloud) -> LocalStack:
-    made = LocalStack(cloud, "faults", DATA)
-    made.prepare()
-    return made
 
 
 def kill(stack: LocalStack, verb: Verb, call: str, times: int = 1) -> None:

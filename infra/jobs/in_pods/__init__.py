@@ -3,11 +3,15 @@
 from functools import cache
 from pathlib import Path
 
+_FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh"}
+"""What a script begins with."""
+
 
 @cache
 def text(name: str) -> str:
-    """The source of one of them."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    """The source of one of them, whole."""
+    beginning = text(_FIRST[name]) if name in _FIRST else ""
+    return beginning + (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def shell(name: str, *arguments: str) -> list[str]:

@@ -1,12 +1,7 @@
-# A launcher: waits until every worker has a name, which it has once its sshd answers, then becomes the command.
+# A launcher: waits until every worker has a name, which it has once its sshd answers, then runs the command.
 # The settings of ssh are made here because mpi-operator's own come last in the pod.
-set -eu
-umask 077
-printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > /tmp/known_hosts
-ssh="-p 2222 -i $HOME/.ssh/id_rsa -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/tmp/known_hosts"
-ssh="$ssh -o ConnectionAttempts=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o LogLevel=ERROR"
-export OMPI_MCA_plm_rsh_args="$ssh" PRTE_MCA_plm_ssh_args="$ssh"
-export I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS="$ssh" HYDRA_LAUNCH_EXTRA_ARGS="$ssh"
+export OMPI_MCA_plm_rsh_agent=/tmp/mpi-ssh PRTE_MCA_plm_ssh_agent=/tmp/mpi-ssh
+export I_MPI_HYDRA_BOOTSTRAP_EXEC=/tmp/mpi-ssh HYDRA_LAUNCHER_EXEC=/tmp/mpi-ssh
 for host in $(sed 's/[ :].*//' /etc/mpi/hostfile); do
   tries=0
   until getent hosts "$host" > /dev/null; do
@@ -15,4 +10,29 @@ for host in $(sed 's/[ :].*//' /etc/mpi/hostfile); do
     sleep 0.2
   done
 done
-exec "$@"
+"$@" &
+command=$!
+trap 'kill -TERM "$command"' TERM INT
+code=0
+wait "$command" || code=$?
+while kill -0 "$command" 2> /dev/null; do  # a signal ended the waiting, not the command
+  code=0
+  wait "$command" || code=$?
+done
+[ "$code" -eq 0 ] || exit "$code"
+# Open MPI 5 may end with 0 after it lost a worker and all its ranks (https://github.com/openpmix/prrte/pull/2603).
+# Connections that are still open end with the command; one that broke, or that Open MPI cut to give up, does not.
+broken() {
+  for file in /tmp/connections/*; do
+    [ ! -e "$file" ] || kill -0 "${file##*/}" 2> /dev/null || return 0
+  done
+  return 1
+}
+tries=0
+until [ -z "$(ls /tmp/connections)" ] || broken || [ "$tries" -ge 100 ]; do
+  tries=$((tries + 1))
+  sleep 0.1
+done
+broken || exit 0
+echo "launcher: a worker was lost while the ranks ran: this attempt failed, although $1 says that it did not" >&2
+exit 1

@@ -1,8 +1,5 @@
 # A worker: sshd for the launcher's key and nobody else's, as an ordinary user.
 # Sessions get the container's environment, which sshd does not hand on by itself: image and device plugins put things there.
-set -eu
-umask 077
-printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > /tmp/known_hosts
 awk 'BEGIN {
   own = "^(HOME|HOSTNAME|K_MPI_JOB_ROLE|LOGNAME|MAIL|OLDPWD|PWD|SHELL|SHLVL|TERM|USER|_|KUBERNETES_.*|SSH_.*)$"
   printf "SetEnv"

@@ -14,6 +14,7 @@ import yaml
 
 from localcloud.aws.ec2 import launch_templates
 from localcloud.aws.eks import node_group_image
+from localcloud.aws.eks.node_tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.aws.eks.state import Cluster, Record, UserTemplate
 
 NODE_CONFIG = "application/node.eks.aws"
@@ -23,7 +24,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 
 def tags_of(cluster: Cluster, name: str) -> dict[str, str]:
     """EKS's tags on what it makes for a node group."""
-    return {"eks:cluster-name": cluster.name, "eks:nodegroup-name": name}
+    return {CLUSTER_TAG: cluster.name, NODE_GROUP_TAG: name}
 
 
 def create_profile(iam: Any, cluster: Cluster, record: Record, name: str) -> None:

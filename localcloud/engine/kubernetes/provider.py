@@ -4,14 +4,13 @@ https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from localcloud.engine.codec import Unsupported, decode, encode, merge
 from localcloud.engine.kubernetes import lifecycle, objects
@@ -26,19 +25,11 @@ from localcloud.engine.kubernetes.naming import Unnamed
 from localcloud.engine.kubernetes.settings import Settings, problems, replacing
 from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, of_urn, parse
 from localcloud.engine.paths import show
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-Kinds = provider_pb2.PropertyDiff
-KINDS = {
-    ("add", False): Kinds.ADD,
-    ("add", True): Kinds.ADD_REPLACE,
-    ("update", False): Kinds.UPDATE,
-    ("update", True): Kinds.UPDATE_REPLACE,
-    ("delete", False): Kinds.DELETE,
-    ("delete", True): Kinds.DELETE_REPLACE,
-}
 EXPECTED = (OperationFailed, NotServed, NotConfigured, Unnamed, Unsupported, ApiError, Unreachable)
 
 
@@ -186,11 +177,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         _unimplemented(context, f"the local Kubernetes provider has no methods, and {request.tok} is one")
 
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
-        hung_up = threading.Event()
-        if not context.add_callback(hung_up.set):
-            hung_up.set()
+        gone = hung_up(context)
         resource_log = self.logs.of(context.peer(), urn)
-        return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: hung_up.is_set() or cluster.cancelled.is_set())
+        return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancelled.is_set())
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
         """Find the cluster; turn what goes wrong into what the engine understands."""
@@ -198,21 +187,15 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         try:
             return answer(self.clusters.find(context.peer(), request.urn), request.urn)
         except InitializationFailed as error:
-            _abort_unfinished(context, error)
+            abort_unfinished(context, str(error), _unfinished(error))
         except EXPECTED as error:
-            _abort(context, str(error))
+            abort(context, str(error))
         except Exception as error:
             log.exception("%s", request.urn)
-            _abort(context, f"internal error of the local Kubernetes provider, see its log: {type(error).__name__}: {error}")
+            abort(context, f"internal error of the local Kubernetes provider, see its log: {type(error).__name__}: {error}")
         finally:
             verb = type(request).__name__.removesuffix("Request")
             log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
-
-
-def _abort(context: grpc.ServicerContext, text: str) -> NoReturn:
-    """The code is what a Go provider's plain errors have."""
-    context.abort(grpc.StatusCode.UNKNOWN, text)
-    raise AssertionError("abort raises")
 
 
 def _unimplemented(context: grpc.ServicerContext, text: str) -> NoReturn:
@@ -220,18 +203,13 @@ def _unimplemented(context: grpc.ServicerContext, text: str) -> NoReturn:
     raise AssertionError("abort raises")
 
 
-def _abort_unfinished(context: grpc.ServicerContext, error: InitializationFailed) -> NoReturn:
-    """The engine finds id and state among the status's details: https://grpc.io/docs/guides/error/#richer-error-model"""
-    detail = provider_pb2.ErrorResourceInitFailed(
+def _unfinished(error: InitializationFailed) -> Any:
+    return provider_pb2.ErrorResourceInitFailed(
         id=error.id,
         properties=encode(error.state, error.secrets),
         reasons=error.reasons,
         inputs=None if error.inputs is None else encode(error.inputs, masks(error.inputs, error.secrets)),
     )
-    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=str(error))
-    status.details.add().Pack(detail)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    _abort(context, str(error))
 
 
 def _diff_response(found: Difference) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.resource import Args, Aws, State
 from localcloud.engine.resources.tags import TAGS as TAGS
-from localcloud.engine.resources.tags import from_pairs, pairs, tag_changes, tag_state, wanted_tags
+from localcloud.engine.resources.tags import change_tags, from_pairs, pairs, tag_state, wanted_tags
 
 
 def tag_specification(kind: str, args: Args) -> list[dict[str, Any]]:
@@ -19,9 +19,10 @@ def read_tags(tags: Iterable[Mapping[str, str]] | None) -> State:
 
 
 def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
-    written, removed = tag_changes(old, new)
     ec2 = aws.client("ec2")
-    if removed:
-        ec2.delete_tags(Resources=[id], Tags=[{"Key": key} for key in removed])
-    if written:
-        ec2.create_tags(Resources=[id], Tags=pairs(written))
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: ec2.delete_tags(Resources=[id], Tags=[{"Key": key} for key in keys]),
+        write=lambda tags: ec2.create_tags(Resources=[id], Tags=pairs(tags)),
+    )

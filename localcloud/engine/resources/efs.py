@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.progress import MINUTE, Seen, until, until_gone
 from localcloud.engine.resources.requests import code_of, completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
+from localcloud.engine.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
 POLICY_GONE = "PolicyNotFound"
@@ -30,11 +30,13 @@ def dns_name(aws: Aws, file_system: str) -> str:
 
 def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
     """File systems and access points are tagged by id."""
-    tags = tag_changes(old, new)
-    if tags.removed:
-        aws.client("efs").untag_resource(ResourceId=id, TagKeys=tags.removed)
-    if tags.written:
-        aws.client("efs").tag_resource(ResourceId=id, Tags=pairs(tags.written))
+    efs = aws.client("efs")
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: efs.untag_resource(ResourceId=id, TagKeys=keys),
+        write=lambda tags: efs.tag_resource(ResourceId=id, Tags=pairs(tags)),
+    )
 
 
 @register

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags
+from localcloud.engine.resources.eks_requests import GONE, described, timestamp, update_tags
 from localcloud.engine.resources.requests import to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
 
@@ -37,10 +37,8 @@ class AccessEntry(Resource):
         return f"{args['clusterName']}:{args['principalArn']}"
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
-        eks = aws.client("eks")
-        try:
-            found = eks.describe_access_entry(**self._key(id))["accessEntry"]
-        except eks.exceptions.ResourceNotFoundException:
+        found = described(aws, "describe_access_entry", "accessEntry", **self._key(id))
+        if found is None:
             return None
         return {
             **to_state(found, {**self.MADE_WITH, "accessEntryArn": "accessEntryArn"}),
@@ -146,12 +144,9 @@ class PodIdentityAssociation(Resource):
         return str(made["association"]["associationId"])
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
-        eks = aws.client("eks")
-        try:
-            found = eks.describe_pod_identity_association(clusterName=known["clusterName"], associationId=id)["association"]
-        except eks.exceptions.ResourceNotFoundException:
-            return None
-        return {**to_state(found, self.OUTPUTS), **tag_state(found.get("tags"))}
+        key = {"clusterName": str(known["clusterName"]), "associationId": id}
+        found = described(aws, "describe_pod_identity_association", "association", **key)
+        return found and {**to_state(found, self.OUTPUTS), **tag_state(found.get("tags"))}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if changed & {"roleArn", "targetRoleArn", "disableSessionTags"}:

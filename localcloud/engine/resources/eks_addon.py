@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
@@ -102,12 +102,7 @@ class Addon(Resource):
         return to_state(found, IDENTITY)
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        eks = aws.client("eks")
-        try:
-            found: dict[str, Any] = eks.describe_addon(**self._key(id))["addon"]
-        except eks.exceptions.ResourceNotFoundException:
-            return None
-        return found
+        return described(aws, "describe_addon", "addon", **self._key(id))
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
         found = self._describe(aws, id)

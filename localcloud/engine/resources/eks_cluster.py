@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.resources.eks_requests import GONE, timestamp, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.requests import completing, insist, to_request, to_state, unless_gone
 from localcloud.engine.resources.tags import TAGS, tag_state, wanted_tags
@@ -158,12 +158,7 @@ class Cluster(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        eks = aws.client("eks")
-        try:
-            found: dict[str, Any] = eks.describe_cluster(name=id)["cluster"]
-        except eks.exceptions.ResourceNotFoundException:
-            return None
-        return found
+        return described(aws, "describe_cluster", "cluster", name=id)
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
         found = self._describe(aws, id)

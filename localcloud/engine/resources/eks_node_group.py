@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.resources.eks_requests import GONE, update_tags, wait_for_update
+from localcloud.engine.resources.eks_requests import GONE, described, update_tags, wait_for_update
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.progress import MINUTE, Seen, issues, until, until_gone
 from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
@@ -137,12 +137,7 @@ class NodeGroup(Resource):
         return {"clusterName": cluster, "nodegroupName": name}
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        eks = aws.client("eks")
-        try:
-            found: dict[str, Any] = eks.describe_nodegroup(**self._key(id))["nodegroup"]
-        except eks.exceptions.ResourceNotFoundException:
-            return None
-        return found
+        return described(aws, "describe_nodegroup", "nodegroup", **self._key(id))
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
         found = self._describe(aws, id)

@@ -6,10 +6,20 @@ from typing import Any
 
 from localcloud.engine.resource import Args, Aws, State
 from localcloud.engine.resources.progress import MINUTE, Seen, until
-from localcloud.engine.resources.tags import tag_changes
+from localcloud.engine.resources.tags import change_tags
 
 GONE = "ResourceNotFoundException"
 UPDATE_TIMEOUT = 60 * MINUTE
+
+
+def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
+    """What a Describe call shows; None where it is gone."""
+    eks = aws.client("eks")
+    try:
+        found: dict[str, Any] = getattr(eks, operation)(**key)[member]
+    except eks.exceptions.ResourceNotFoundException:
+        return None
+    return found
 
 
 def wait_for_update(
@@ -31,11 +41,13 @@ def wait_for_update(
 
 
 def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
-    tags = tag_changes(old, new)
-    if tags.removed:
-        aws.client("eks").untag_resource(resourceArn=arn, tagKeys=tags.removed)
-    if tags.written:
-        aws.client("eks").tag_resource(resourceArn=arn, tags=tags.written)
+    eks = aws.client("eks")
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: eks.untag_resource(resourceArn=arn, tagKeys=keys),
+        write=lambda tags: eks.tag_resource(resourceArn=arn, tags=tags),
+    )
 
 
 def timestamp(moment: datetime) -> str:

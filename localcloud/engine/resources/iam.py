@@ -6,7 +6,7 @@ from typing import Any
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
+from localcloud.engine.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
 
 ABSENT = "NoSuchEntity"
 
@@ -76,11 +76,12 @@ class Role(Resource):
             else:
                 iam.delete_role_permissions_boundary(RoleName=id)
         if "tags" in changed:
-            tags = tag_changes(old, new)
-            if tags.removed:
-                iam.untag_role(RoleName=id, TagKeys=tags.removed)
-            if tags.written:
-                iam.tag_role(RoleName=id, Tags=pairs(tags.written))
+            change_tags(
+                old,
+                new,
+                remove=lambda keys: iam.untag_role(RoleName=id, TagKeys=keys),
+                write=lambda tags: iam.tag_role(RoleName=id, Tags=pairs(tags)),
+            )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         iam = aws.client("iam")
@@ -208,11 +209,12 @@ class InstanceProfile(Resource):
             if new.get("role"):
                 iam.add_role_to_instance_profile(InstanceProfileName=id, RoleName=str(new["role"]))
         if "tags" in changed:
-            tags = tag_changes(old, new)
-            if tags.removed:
-                iam.untag_instance_profile(InstanceProfileName=id, TagKeys=tags.removed)
-            if tags.written:
-                iam.tag_instance_profile(InstanceProfileName=id, Tags=pairs(tags.written))
+            change_tags(
+                old,
+                new,
+                remove=lambda keys: iam.untag_instance_profile(InstanceProfileName=id, TagKeys=keys),
+                write=lambda tags: iam.tag_instance_profile(InstanceProfileName=id, Tags=pairs(tags)),
+            )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._drop_role(aws, id, state)

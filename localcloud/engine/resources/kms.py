@@ -6,7 +6,7 @@ from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, Stat
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.progress import Seen, until
 from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
+from localcloud.engine.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
 
 LONGEST_WINDOW = 30
 ABSENT = "NotFoundException"
@@ -87,11 +87,12 @@ class Key(Resource):
         if "isEnabled" in changed and not enabled:
             kms.disable_key(KeyId=id)
         if "tags" in changed:
-            tags = tag_changes(old, new)
-            if tags.removed:
-                kms.untag_resource(KeyId=id, TagKeys=tags.removed)
-            if tags.written:
-                kms.tag_resource(KeyId=id, Tags=_pairs(tags.written))
+            change_tags(
+                old,
+                new,
+                remove=lambda keys: kms.untag_resource(KeyId=id, TagKeys=keys),
+                write=lambda tags: kms.tag_resource(KeyId=id, Tags=_pairs(tags)),
+            )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         window = state.get("deletionWindowInDays") or LONGEST_WINDOW

@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.engine.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.resources.names import physical_name
 from localcloud.engine.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.resources.tags import TAGS, tag_changes, tag_state, wanted_tags
+from localcloud.engine.resources.tags import TAGS, change_tags, tag_state, wanted_tags
 
 
 @register
@@ -57,11 +57,12 @@ class LogGroup(Resource):
             else:
                 logs.disassociate_kms_key(logGroupName=id)
         if "tags" in changed:
-            tags = tag_changes(old, new)
-            if tags.removed:
-                logs.untag_resource(resourceArn=old["arn"], tagKeys=tags.removed)
-            if tags.written:
-                logs.tag_resource(resourceArn=old["arn"], tags=tags.written)
+            change_tags(
+                old,
+                new,
+                remove=lambda keys: logs.untag_resource(resourceArn=old["arn"], tagKeys=keys),
+                write=lambda tags: logs.tag_resource(resourceArn=old["arn"], tags=tags),
+            )
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if state.get("skipDestroy"):

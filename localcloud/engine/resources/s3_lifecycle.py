@@ -10,11 +10,18 @@ from localcloud.engine.resources.tags import from_pairs, pairs
 
 MINIMUM_SIZE = "TransitionDefaultMinimumObjectSize"
 RULE = {"id": "ID", "status": "Status", "prefix": "Prefix"}
-EXPIRATION = {"days": "Days", "expiredObjectDeleteMarker": "ExpiredObjectDeleteMarker"}
-TRANSITION = {"days": "Days", "storageClass": "StorageClass"}
-ABORT = {"daysAfterInitiation": "DaysAfterInitiation"}
 NONCURRENT = {"noncurrentDays": "NoncurrentDays"}
-NONCURRENT_TRANSITION = {**NONCURRENT, "storageClass": "StorageClass"}
+PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "expiration": ("Expiration", {"days": "Days", "expiredObjectDeleteMarker": "ExpiredObjectDeleteMarker"}),
+    "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
+    "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
+}
+"""Of a rule, as Pulumi and as S3 name them, with their members."""
+MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
+    "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
+}
+"""There may be several of each."""
 
 
 def _props(names: Mapping[str, str]) -> dict[str, Prop]:
@@ -39,11 +46,8 @@ class BucketLifecycleConfiguration(BucketSetting):
             fields={
                 **_props(RULE),
                 "filter": Prop(fields=FILTER),
-                "expiration": Prop(fields=_props(EXPIRATION)),
-                "abortIncompleteMultipartUpload": Prop(fields=_props(ABORT)),
-                "noncurrentVersionExpiration": Prop(fields=_props(NONCURRENT)),
-                "noncurrentVersionTransitions": Prop(unordered=True, default=[], fields=_props(NONCURRENT_TRANSITION)),
-                "transitions": Prop(unordered=True, default=[], fields=_props(TRANSITION)),
+                **{ours: Prop(fields=_props(fields)) for ours, (_, fields) in PARTS.items()},
+                **{ours: Prop(unordered=True, default=[], fields=_props(fields)) for ours, (_, fields) in MOVES.items()},
             }
         ),
     }
@@ -69,17 +73,12 @@ def rule_request(rule: Args) -> dict[str, Any]:
     asked = to_request(rule, RULE)
     if "prefix" not in rule:
         asked["Filter"] = filter_request(rule.get("filter") or {})
-    if rule.get("expiration"):
-        asked["Expiration"] = to_request(rule["expiration"], EXPIRATION)
-    if rule.get("abortIncompleteMultipartUpload"):
-        asked["AbortIncompleteMultipartUpload"] = to_request(rule["abortIncompleteMultipartUpload"], ABORT)
-    if rule.get("noncurrentVersionExpiration"):
-        asked["NoncurrentVersionExpiration"] = to_request(rule["noncurrentVersionExpiration"], NONCURRENT)
-    if rule.get("noncurrentVersionTransitions"):
-        moves = rule["noncurrentVersionTransitions"]
-        asked["NoncurrentVersionTransitions"] = [to_request(move, NONCURRENT_TRANSITION) for move in moves]
-    if rule.get("transitions"):
-        asked["Transitions"] = [to_request(move, TRANSITION) for move in rule["transitions"]]
+    for ours, (theirs, fields) in PARTS.items():
+        if rule.get(ours):
+            asked[theirs] = to_request(rule[ours], fields)
+    for ours, (theirs, fields) in MOVES.items():
+        if rule.get(ours):
+            asked[theirs] = [to_request(move, fields) for move in rule[ours]]
     return asked
 
 
@@ -98,17 +97,12 @@ def rule_state(rule: Mapping[str, Any]) -> State:
     state = to_state(rule, RULE)
     if rule.get("Filter") is not None:
         state["filter"] = filter_state(rule["Filter"])
-    if rule.get("Expiration"):
-        state["expiration"] = to_state(rule["Expiration"], EXPIRATION)
-    if rule.get("AbortIncompleteMultipartUpload"):
-        state["abortIncompleteMultipartUpload"] = to_state(rule["AbortIncompleteMultipartUpload"], ABORT)
-    if rule.get("NoncurrentVersionExpiration"):
-        state["noncurrentVersionExpiration"] = to_state(rule["NoncurrentVersionExpiration"], NONCURRENT)
-    if rule.get("NoncurrentVersionTransitions"):
-        moves = rule["NoncurrentVersionTransitions"]
-        state["noncurrentVersionTransitions"] = [to_state(move, NONCURRENT_TRANSITION) for move in moves]
-    if rule.get("Transitions"):
-        state["transitions"] = [to_state(move, TRANSITION) for move in rule["Transitions"]]
+    for ours, (theirs, fields) in PARTS.items():
+        if rule.get(theirs):
+            state[ours] = to_state(rule[theirs], fields)
+    for ours, (theirs, fields) in MOVES.items():
+        if rule.get(theirs):
+            state[ours] = [to_state(move, fields) for move in rule[theirs]]
     return state
 
 

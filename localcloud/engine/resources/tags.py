@@ -1,6 +1,6 @@
 """Tags of everything but EC2: one dict in Pulumi, a dict or a list of pairs in AWS."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from localcloud.engine.resource import Args, Prop, State
@@ -25,6 +25,17 @@ def tag_changes(old: State, new: Args) -> TagChanges:
     after = wanted_tags(new)
     written = {key: value for key, value in after.items() if before.get(key) != value}
     return TagChanges(written, [key for key in before if key not in after])
+
+
+def change_tags(
+    old: State, new: Args, *, remove: Callable[[list[str]], object], write: Callable[[dict[str, str]], object]
+) -> None:
+    """By a service's calls for it, each only where there is something to do; some refuse an empty list."""
+    tags = tag_changes(old, new)
+    if tags.removed:
+        remove(tags.removed)
+    if tags.written:
+        write(tags.written)
 
 
 def tag_state(tags: Mapping[str, str] | None) -> State:

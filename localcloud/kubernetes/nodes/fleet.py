@@ -117,6 +117,8 @@ class Fleet(Part):
                 return
             log.error("node %s did not start: %s", member.machine.name, error, exc_info=not isinstance(error, StartError))
             self._switch_off(member)
+            # its pods would end for ever on a node that nobody hears of again
+            self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
             self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
             return
         self._roster.settle(member, "ready")

@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from infra.instances import InstanceType
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
+from localcloud.aws.eks.node_tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.kubernetes.nodes import boot_text
 from localcloud.kubernetes.nodes.boot_text import BootText
 
-CLUSTER_TAG = "eks:cluster-name"
-NODE_GROUP_TAG = "eks:nodegroup-name"
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
 """Of the memory in EC2's list, what Linux shows: firmware and kernel keep the rest (p4d.24xlarge shows 97.4 % as MemTotal)."""

@@ -1,12 +1,10 @@
 """Credentials for a pod: https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html"""
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from localcloud.aws import identity, sts
+from localcloud.aws import sts
 from localcloud.aws.call import backend_of
 from localcloud.aws.eks.state import Cluster, Eks, Record
 from localcloud.aws.patching import state_of
@@ -52,10 +50,17 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
         raise Refused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
     tags = {} if record.get("disableSessionTags") else _tags(found, pod)
-    session = _session(region, record["roleArn"], ("Service", SERVICE), tags, {}, ROLE_TIME, _session_name(cluster, pod))
-    if target := record.get("targetRoleArn"):
-        context = {"sts:externalid": record["externalId"], "aws:principalarn": record["roleArn"]}
-        session = _session(region, target, ("AWS", record["roleArn"]), tags, context, TARGET_ROLE_TIME, session.session_name)
+    role, name = record["roleArn"], _session_name(cluster, pod)
+    try:
+        session = sts.open_session(region, role, ("Service", SERVICE), name=name, lifetime=ROLE_TIME, tags=tags, context={})
+        if target := record.get("targetRoleArn"):
+            context = {"sts:externalid": record["externalId"], "aws:principalarn": role}
+            session = sts.open_session(
+                region, target, ("AWS", role), name=name, lifetime=TARGET_ROLE_TIME, tags=tags, context=context
+            )
+    except sts.NotTrusted as role_arn:
+        text = f"Unauthorized Exception! EKS does not have permissions to assume {role_arn}"
+        raise Refused(400, "AccessDeniedException", text) from None
     return {
         "AccessKeyId": session.access_key_id,
         "SecretAccessKey": session.secret_access_key,
@@ -63,31 +68,6 @@ def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
         "AccountId": session.account_id,
         "Expiration": session.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-
-
-def _session(
-    region: str,
-    arn: str,
-    principal: tuple[str, str],
-    tags: Mapping[str, str],
-    context: Mapping[str, str],
-    time: timedelta,
-    name: str,
-) -> Any:
-    account = arn.split(":")[4]
-    role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
-    if role is None or not sts.trusts(role, principal, tags, context):
-        raise Refused(400, "AccessDeniedException", f"Unauthorized Exception! EKS does not have permissions to assume {arn}")
-    session = backend_of("sts", account, region).assume_role(
-        region_name=region,
-        role_session_name=name,
-        role_arn=arn,
-        policy=None,
-        duration=int(time.total_seconds()),
-        external_id=context.get("sts:externalid"),
-    )
-    identity.tag(session, tags)
-    return session
 
 
 def _tags(cluster: Cluster, pod: Pod) -> dict[str, str]:

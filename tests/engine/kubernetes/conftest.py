@@ -12,6 +12,7 @@ from localcloud.engine.kubernetes.settings import Settings
 from localcloud.tools.build import BuildError
 from tests.engine.kubernetes.control_plane import ControlPlane, Objects
 from tests.engine.kubernetes.programs import KubernetesProject
+from tests.engine.kubernetes.waits_world import Maker
 from tests.engine.projects import Project
 
 
@@ -47,3 +48,11 @@ def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path
     made = KubernetesProject(project, objects)
     made.prepare(plane.kubeconfig())
     return made
+
+
+@pytest.fixture
+def maker(cluster: Cluster, objects: Objects) -> Iterator[Maker]:
+    made = Maker(cluster, objects)
+    yield made
+    made.gone.set()
+    made.pool.shutdown()

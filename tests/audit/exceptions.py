@@ -1,0 +1,28 @@
+"""Findings of checkov that are meant, each with its reason."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.audit.scanner import Finding, Report
+
+
+class Exceptions:
+    """The rows of one file: the check, the resources by pattern, the reason."""
+
+    def __init__(self, file: str) -> None:
+        self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())
+
+    def unexplained(self, report: Report) -> set[Finding]:
+        return {finding for finding in report.failures if self._of(finding) is None}
+
+    def unneeded(self, report: Report) -> list[Any]:
+        """Those that no finding needs, or that give no reason."""
+        used = [self._of(finding) for finding in report.failures]
+        return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]
+
+    def _of(self, finding: Finding) -> dict[str, str] | None:
+        fitting = (row for row in self._rows if row["check"] == finding.check and fnmatchcase(finding.resource, row["resource"]))
+        return next(fitting, None)

@@ -1,0 +1,48 @@
+"""The rows, and the facts in which something is wrong."""
+
+from dataclasses import replace
+from typing import Any
+
+from infra.facts import Existing, ExistingPool, OwnVpc, Reservation
+from infra.versions import addon_versions
+from tests.pure.world import (
+    ACCOUNT,
+    REGION,
+    RESERVATION,
+    VPC,
+    ZONES,
+    instance_type,
+)
+
+OfflineCase = tuple[dict[str, Any], list[dict[str, Any]], str]
+"""Sections of the stack, its pools, the problem."""
+FactsCase = tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], list[str]]
+"""Sections of the stack, its pools, what is different in the facts, the problems."""
+
+ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}
+BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
+NO_SPOT = replace(instance_type("p5.48xlarge"), usage_classes=frozenset({"on-demand", "capacity-block"}))
+WHERE = f"{REGION} of account {ACCOUNT}"
+A, B, C, D = ZONES
+
+
+def reserved(**more: Any) -> dict[str, Any]:
+    """Facts with a reservation that suits `pool(instance_type="p5.48xlarge")`."""
+    found = Reservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
+    return {"reservations": {RESERVATION: replace(found, **more)}}
+
+
+def existing(version: str | None = None, zones: tuple[str, ...] = (), **pools: ExistingPool) -> dict[str, Any]:
+    return {"existing": Existing(version, zones, pools)}
+
+
+def live(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)) -> dict[str, Any]:
+    """Facts with a cluster in a VPC."""
+    made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
+    found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)
+    return {"existing": found}
+
+
+def addons(**changed: str) -> dict[str, frozenset[str]]:
+    versions = {**addon_versions("1.35"), **{name.replace("_", "-"): version for name, version in changed.items()}}
+    return {name: frozenset({version}) for name, version in versions.items()}

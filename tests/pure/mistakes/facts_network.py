@@ -1,0 +1,114 @@
+"""What facts show of networks and file systems."""
+
+from infra.facts import FileSystem
+from tests.pure.mistakes.case import WHERE, A, B, FactsCase
+from tests.pure.world import (
+    FILE_SYSTEM,
+    VPC,
+    existing_network,
+    pool,
+    subnet,
+    subnet_id,
+    subnets,
+    vpc,
+)
+
+CASES: dict[str, FactsCase] = {
+    # existing VPC
+    "no such VPC and subnets": (
+        {"network": existing_network()},
+        [],
+        {"vpc": None, "subnets": {}, "not_found": frozenset({VPC, subnet_id("a"), subnet_id("b")})},
+        [
+            f'network.vpcId: "{VPC}" does not exist in {WHERE}; name one that does',
+            f'network.subnetIds[0]: "{subnet_id("a")}" does not exist in {WHERE}; name one that does',
+            f'network.subnetIds[1]: "{subnet_id("b")}" does not exist in {WHERE}; name one that does',
+        ],
+    ),
+    "VPC without host names": (
+        {"network": existing_network()},
+        [],
+        {"vpc": vpc(dns_hostnames=False)},
+        [f"network.vpcId: {VPC} has enableDnsHostnames off, without which nodes do not find the cluster; switch it on"],
+    ),
+    "VPC over the services": (
+        {"network": existing_network()},
+        [],
+        {"vpc": vpc(cidrs=("10.0.0.0/16", "172.20.128.0/17"))},
+        [
+            f"network.vpcId: names {VPC}, whose 172.20.128.0/17 overlaps 172.20.0.0/16, the addresses of Kubernetes services; "
+            "use another VPC"
+        ],
+    ),
+    "subnet of another VPC": (
+        {"network": existing_network()},
+        [],
+        {"subnets": subnets(subnet("a"), subnet("b", vpc_id="vpc-99999999"))},
+        [f"network.subnetIds[1]: {subnet_id('b')} is in vpc-99999999, not in {VPC}; name a subnet of that VPC"],
+    ),
+    "public subnet": (
+        {"network": existing_network()},
+        [],
+        {"subnets": subnets(subnet("a", is_public=True), subnet("b"))},
+        [
+            f"network.subnetIds[0]: {subnet_id('a')} is public, its routes lead to an internet gateway; "
+            "name a private one, since nodes get no public addresses"
+        ],
+    ),
+    "subnets of one zone": (
+        {"network": existing_network()},
+        [],
+        {"subnets": subnets(subnet("a"), subnet("b", zone=A))},
+        ["network.subnetIds: are all in us-west-2a; name subnets in at least two zones, which EKS needs"],
+    ),
+    "subnet without addresses for EKS": (
+        {"network": existing_network(subnet_id("a"), subnet_id("b"), subnet_id("c"))},
+        [],
+        {"subnets": subnets(subnet("a"), subnet("b"), subnet("c", zone=B, free_addresses=5))},
+        [f"network.subnetIds[2]: {subnet_id('c')} has 5 free addresses; EKS needs 6 in each subnet"],
+    ),
+    # addresses
+    "existing subnets too small": (
+        {"network": existing_network()},
+        [pool(maxSize=20, zone=B)],
+        {"subnets": subnets(subnet("a"), subnet("b", free_addresses=200))},
+        [
+            "network.subnetIds: leave 200 addresses in us-west-2b, but its nodes, at most 3 of system and 20 of train, "
+            "need 299 (13 each); name larger subnets, or lower maxSize"
+        ],
+    ),
+    "new CIDR too small": (
+        {"network": {"cidr": "10.0.0.0/20"}},
+        [pool(maxSize=20)],
+        {},
+        [
+            "network.cidr: 10.0.0.0/20 gives us-west-2a 251 addresses, but its nodes, at most 3 of system and 20 of train, "
+            "need 299 (13 each); write a larger CIDR, or lower maxSize"
+        ],
+    ),
+    # existing file system
+    "no such file system": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
+        [],
+        {"not_found": frozenset({FILE_SYSTEM})},
+        [f'storage.efs.fileSystemId: "{FILE_SYSTEM}" does not exist in {WHERE}; name one that does'],
+    ),
+    "file system without a mount target in a zone": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
+        [],
+        {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC})},
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} has no mount target in us-west-2b, where nodes may run; create one there"],
+    ),
+    "file system of another VPC": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
+        [],
+        {"file_system": FileSystem(FILE_SYSTEM, "available", {A: "vpc-99999999", B: "vpc-99999999"})},
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is mounted in vpc-99999999, not in {VPC}; use that VPC"],
+    ),
+    "file system that goes": (
+        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
+        [],
+        {"file_system": FileSystem(FILE_SYSTEM, "deleting", {A: VPC, B: VPC})},
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is deleting; name one that is available"],
+    ),
+}

@@ -1,0 +1,269 @@
+"""What facts show of pools: types, zones, images, placement groups, reservations."""
+
+from infra.facts import ExistingPool, Zone
+from tests.pure.mistakes.case import BLOCK, NO_SPOT, ODCR, WHERE, A, B, C, D, FactsCase, existing, reserved
+from tests.pure.world import (
+    IMAGE,
+    RESERVATION,
+    ZONES,
+    existing_network,
+    instance_type,
+    pool,
+)
+
+CASES: dict[str, FactsCase] = {
+    # types
+    "unknown type": (
+        {},
+        [pool(instance_type="g5.xlarg")],
+        {},
+        ['pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2; did you mean g5.xlarge?'],
+    ),
+    "type that EC2 no longer has": (
+        {},
+        [pool(instance_type="p3.16xlarge")],
+        {},
+        [
+            'pools[0].instanceType: "p3.16xlarge" is not an instance type in us-west-2; '
+            "did you mean g6.16xlarge, g5.16xlarge or g6e.16xlarge?"
+        ],
+    ),
+    "nothing like a type": (
+        {},
+        [pool(instance_type="gpu")],
+        {},
+        ['pools[0].instanceType: "gpu" is not an instance type in us-west-2; choose another'],
+    ),
+    "unknown system type": (
+        {"target": {"system": {"instanceType": "m7i.larg"}}},
+        [],
+        {},
+        ['target.system.instanceType: "m7i.larg" is not an instance type in us-west-2; did you mean m7i.large?'],
+    ),
+    "no GPUs": (
+        {},
+        [pool(instance_type="m7i.large")],
+        {},
+        ['pools[0].instanceType: "m7i.large" has no GPUs; choose a type with NVIDIA GPUs, like g5.xlarge'],
+    ),
+    "a part of a GPU": (
+        {},
+        [pool(instance_type="g6f.large")],
+        {},
+        ['pools[0].instanceType: "g6f.large" has only a part of a GPU (L4); choose a type with NVIDIA GPUs, like g5.xlarge'],
+    ),
+    "GPUs for the system": (
+        {"target": {"system": {"instanceType": "g5.xlarge"}}},
+        [],
+        {},
+        ['target.system.instanceType: "g5.xlarge" has GPUs; choose a type without, like m7i.large'],
+    ),
+    "EFA of a type without": (
+        {},
+        [pool(instance_type="g5.xlarge", efa=True)],
+        {},
+        ["pools[0].efa: is true, but g5.xlarge has no EFA; choose a type that has, like g5.8xlarge, or remove efa"],
+    ),
+    # zones
+    "zone that is none": (
+        {"network": {"zones": ["us-west-2a", "us-west-2e"]}},
+        [],
+        {},
+        [
+            'network.zones[1]: "us-west-2e" is not a zone of us-west-2 that EKS can use; '
+            "choose from us-west-2a, us-west-2b, us-west-2c and us-west-2d"
+        ],
+    ),
+    "more zones than the region has": (
+        {"network": {"zones": 4}},
+        [],
+        {"zones": (Zone(A, "usw2-az1"), Zone(B, "usw2-az2"))},
+        ["network.zones: asks for 4, but us-west-2 has 2 that EKS can use: us-west-2a and us-west-2b"],
+    ),
+    "type not offered in the pool's zone": (
+        {},
+        [pool(zone=A)],
+        {"offerings": {"g5.8xlarge": frozenset({B, C}), "m7i.large": frozenset(ZONES)}},
+        ['pools[0].zone: "us-west-2a" does not offer g5.8xlarge; choose us-west-2b or us-west-2c'],
+    ),
+    "type not offered in the zones by name": (
+        {"network": {"zones": [A, B]}},
+        [pool()],
+        {"offerings": {"g5.8xlarge": frozenset({D}), "m7i.large": frozenset(ZONES)}},
+        [
+            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; '
+            "add us-west-2d to network.zones"
+        ],
+    ),
+    "type not offered in the subnets' zones": (
+        {"network": existing_network()},
+        [pool()],
+        {"offerings": {"g5.8xlarge": frozenset({C, D}), "m7i.large": frozenset(ZONES)}},
+        [
+            'pools[0].instanceType: "g5.8xlarge" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; '
+            "add a subnet in us-west-2c or us-west-2d"
+        ],
+    ),
+    "type offered nowhere": (
+        {},
+        [pool()],
+        {"offerings": {"g5.8xlarge": frozenset(), "m7i.large": frozenset(ZONES)}},
+        [
+            'pools[0].instanceType: "g5.8xlarge" is offered in no zone of us-west-2 that EKS can use; '
+            "choose another type or region"
+        ],
+    ),
+    "zone outside of the VPC": (
+        {"network": existing_network()},
+        [pool(zone=D)],
+        {},
+        ['pools[0].zone: "us-west-2d" is not a zone of the VPC; choose us-west-2a or us-west-2b'],
+    ),
+    "type that the pool's zone never had": (
+        {},
+        [pool()],
+        {
+            "offerings": {"g5.8xlarge": frozenset({B}), "m7i.large": frozenset(ZONES)},
+            **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2)),
+        },
+        [
+            'pools[0].instanceType: "g5.8xlarge" is not offered in us-west-2a, where the pool is; '
+            "give the pool another name, or set its zone, to have it made anew"
+        ],
+    ),
+    "system type not offered": (
+        {"network": existing_network()},
+        [],
+        {"offerings": {"m7i.large": frozenset({D})}},
+        ['target.system.instanceType: "m7i.large" is not offered in the VPC\'s zones, us-west-2a and us-west-2b; choose another'],
+    ),
+    # images
+    "no such image": (
+        {},
+        [pool(amiId=IMAGE)],
+        {"not_found": frozenset({IMAGE})},
+        [f'pools[0].amiId: "{IMAGE}" is not to be found in {WHERE}; share it, or name another'],
+    ),
+    "image of another architecture": (
+        {},
+        [pool(amiId=IMAGE)],
+        {"images": {IMAGE: "arm64"}},
+        [f"pools[0].amiId: {IMAGE} is for arm64, but g5.8xlarge is x86_64; name one of that architecture"],
+    ),
+    # placement groups
+    "no such placement group": (
+        {},
+        [pool(placementGroup="mine")],
+        {"not_found": frozenset({"mine"})},
+        [f'pools[0].placementGroup: "mine" does not exist in {WHERE}; create it, or write auto'],
+    ),
+    "placement group that spreads": (
+        {},
+        [pool(placementGroup="mine")],
+        {"placement_groups": {"mine": "spread"}},
+        ['pools[0].placementGroup: "mine" has the strategy spread; name a cluster group, or write auto'],
+    ),
+    "placement group with a reservation": (
+        {},
+        [pool(instance_type="p5.48xlarge", placementGroup="mine", capacity=ODCR)],
+        {"placement_groups": {"mine": "cluster"}, **reserved()},
+        [
+            'pools[0].placementGroup: "mine" cannot hold the reserved instances; '
+            "remove it, the reservation decides where the instances run"
+        ],
+    ),
+    "reservation that was made in a placement group": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=ODCR)],
+        reserved(placement_group="theirs"),
+        [f"pools[0].placementGroup: {RESERVATION} was made in a placement group; write placementGroup: theirs"],
+    ),
+    # reservations
+    "no such reservation": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=ODCR)],
+        {"not_found": frozenset({RESERVATION})},
+        [f'pools[0].capacity.reservationId: "{RESERVATION}" does not exist in {WHERE}, nor is it shared with it'],
+    ),
+    "capacity block as an on-demand reservation": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=ODCR)],
+        reserved(kind="capacity-block"),
+        [f"pools[0].capacity.kind: {RESERVATION} is a capacity block; write capacity-block"],
+    ),
+    "on-demand reservation as a capacity block": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
+        reserved(),
+        [f"pools[0].capacity.kind: {RESERVATION} is not a capacity block; write targeted-odcr"],
+    ),
+    "reservation too small": (
+        {},
+        [pool(instance_type="p5.48xlarge", maxSize=5, capacity=ODCR)],
+        reserved(),
+        [f"pools[0].maxSize: 5 is too many, {RESERVATION} has 4 instances; lower it"],
+    ),
+    "reservation too small for its pools": (
+        {},
+        [
+            pool("a", instance_type="p5.48xlarge", maxSize=3, capacity=ODCR),
+            pool("b", instance_type="p5.48xlarge", maxSize=2, capacity=ODCR),
+        ],
+        reserved(),
+        [f"pools[1].maxSize: 2 is too many, {RESERVATION} has 4 instances for a and b, which may have 5 together; lower it"],
+    ),
+    "reservation in another zone than told": (
+        {},
+        [pool(instance_type="p5.48xlarge", zone=A, capacity=ODCR)],
+        reserved(),
+        [f'pools[0].zone: "us-west-2a" is not where {RESERVATION} is; write us-west-2b, or remove it'],
+    ),
+    "reservation in another zone than the pool": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=ODCR)],
+        {**reserved(), **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2))},
+        [
+            f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2b, but the pool is in us-west-2a; "
+            "give the pool another name, or set zone: us-west-2b, to have it made anew"
+        ],
+    ),
+    "reservation of another type": (
+        {},
+        [pool(instance_type="p4d.24xlarge", capacity=ODCR)],
+        reserved(),
+        [
+            f"pools[0].capacity.reservationId: {RESERVATION} reserves p5.48xlarge, but the pool is of p4d.24xlarge; "
+            "make them the same"
+        ],
+    ),
+    "reservation that is over": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity=BLOCK)],
+        reserved(kind="capacity-block", state="expired"),
+        [f"pools[0].capacity.reservationId: {RESERVATION} is expired; name one that is active"],
+    ),
+    "reservation that has not begun": (
+        {},
+        [pool(instance_type="p5.48xlarge", desiredSize=2, capacity=BLOCK)],
+        reserved(kind="capacity-block", state="scheduled"),
+        [f"pools[0].desiredSize: 2 nodes cannot start while {RESERVATION} is scheduled; write 0 until it is active"],
+    ),
+    "reservation that others use": (
+        {},
+        [pool(instance_type="p5.48xlarge", minSize=2, capacity=ODCR)],
+        reserved(available=1),
+        [f"pools[0].minSize: 2 nodes are more than the 1 that are free in {RESERVATION}; write at most 1"],
+    ),
+    "not sold as spot": (
+        {},
+        [pool(instance_type="p5.48xlarge", capacity={"kind": "spot"})],
+        {"instance_types": {"m7i.large": instance_type("m7i.large"), "p5.48xlarge": NO_SPOT}},
+        ["pools[0].capacity.kind: p5.48xlarge is not sold as spot; write capacity-block or on-demand"],
+    ),
+    "not sold as a capacity block": (
+        {},
+        [pool(capacity=BLOCK)],
+        reserved(kind="capacity-block", instance_type="g5.8xlarge"),
+        ["pools[0].capacity.kind: g5.8xlarge is not sold as capacity-block; write on-demand or spot"],
+    ),
+}

@@ -1,0 +1,100 @@
+"""What another value of each setting of target `ec2` does to a cluster that is up, as test_changes.py has it for `eks`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+from tests.engine.projects import client
+from tests.stacks import editing
+from tests.stacks.changes import NOTHING, Change, anew, both, change, creates, deletes, differences, updates
+from tests.stacks.editing import Values
+
+pytestmark = pytest.mark.xdist_group("plain-changes")
+
+DATA = Path(__file__).parent / "data"
+OTHER_IMAGE = "ami-0123456789abcdef1"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTRNgnyKRy bob@example.com"
+NEW_MASTER = both(anew("master"), updates("master-launch-template", "master-address"))
+NEW_WORKERS = updates("workers", "workers-launch-template")
+
+PREVIEWS: dict[str, list[Change]] = {
+    "what decides only at the beginning": [
+        change("target.openmpi", 5, NOTHING),
+        change("pools[0].desiredSize", 4, NOTHING),
+    ],
+    "another type of master, more addresses": [
+        change("target.masterType", "c7i.4xlarge", NEW_MASTER),
+        change("target.ssh.cidrs", ["203.0.113.0/24", "198.51.100.0/24"], creates("master-ssh-198.51.100.0/24-ingress")),
+        change("target.logRetentionDays", 30, updates("network-flow-logs-group")),
+    ],
+    "nobody from outside": [
+        change(
+            "target.ssh.cidrs",
+            [],
+            both(anew("master"), updates("master-launch-template"), deletes("master-address", "master-ssh", "master-ssh-*")),
+        )
+    ],
+    "another image": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
+    "another user": [change("target.user", "ada", both(NEW_MASTER, NEW_WORKERS))],
+    "somebody else's key": [change("target.ssh.publicKeys", [KEY], both(NEW_MASTER, NEW_WORKERS))],
+}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    made = LocalCloud(tmp_path_factory.mktemp("plain") / "cloud")
+    made.start(print)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(cloud: LocalCloud) -> LocalStack:
+    """The cluster, up."""
+    made = LocalStack(cloud, "plain", DATA)
+    made.prepare()
+    made.grant()
+    up = made.run("up")
+    assert up.ok, up.output
+    return made
+
+
+@pytest.fixture(scope="module")
+def values(stack: LocalStack) -> Values:
+    return editing.read(stack)
+
+
+@pytest.mark.parametrize("name", PREVIEWS)
+def test_a_change_touches_what_it_should_and_nothing_else(
+    name: str, stack: LocalStack, cloud: LocalCloud, values: Values
+) -> None:
+    changes = PREVIEWS[name]
+    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    cloud.control().grant("us-west-2", changed)
+    editing.write(stack, changed)
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    assert differences(editing.operations(preview), changes) == ([], [])
+
+
+def test_another_image_leaves_workers_alone_that_run(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
+    def images() -> dict[str, str]:
+        filters = [{"Name": "tag:gpumpi:pool", "Values": ["workers"]}, {"Name": "instance-state-name", "Values": ["running"]}]
+        found = client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
+        return {one["InstanceId"]: one["ImageId"] for reservation in found for one in reservation["Instances"]}
+
+    before = images()
+    assert len(before) == 2
+    changed = editing.with_changes(values, {"target.amiId": OTHER_IMAGE})
+    cloud.control().grant("us-west-2", changed)
+    editing.write(stack, changed)
+    up = stack.run("up")
+    assert up.ok, up.output
+    assert images() == before
+    group = f"gpumpi-{stack.name}-workers"
+    client(cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=3)
+    assert {*images().values()} == {*before.values(), OTHER_IMAGE}
+    editing.write(stack, values)
