@@ -7,10 +7,10 @@ SOURCES := infra cli localcloud tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check format lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test check format lint types bench lock conformance clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## install the pinned Python packages into .venv
 
@@ -28,6 +28,9 @@ tools: setup ## build what no package registry has ready (Pulumi, Kubernetes and
 
 demo: tools ## the whole life of a cluster on a local AWS: preview, create, resize, refresh, destroy
 	@$(BIN)/python scripts/cluster demo
+
+demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: join, train on four, scale, destroy
+	@$(BIN)/python scripts/cluster demo --ec2
 
 test: tools ## every test that this machine can run
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -53,6 +56,7 @@ bench: tools ## measure; the figures in docs/measurements.md come from here
 	$(BIN)/python -m bench.jobs
 	$(BIN)/python -m bench.mpi_start
 	$(BIN)/python -m bench.kubernetes_scale
+	$(BIN)/python -m bench.hosts
 
 conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
 	@$(BIN)/python -m localcloud.conformance

@@ -215,14 +215,18 @@ Minutes = Annotated[float, typer.Option("--minutes", help="How long to wait at m
 
 
 @app.command("wait")
-def wait_for(stack: Stack, minutes: Minutes = 20, config_dir: Folder = None, as_json: Json = False) -> None:
-    """Wait until a plain EC2 cluster is ready: the master and all wanted workers have joined. Prints why one fails.
+def wait_for(
+    stack: Stack, minutes: Minutes = 20, identity: Identity = None, config_dir: Folder = None, as_json: Json = False
+) -> None:
+    """Wait until a plain EC2 cluster is ready: all wanted nodes have joined, and the master's hostfile has them and nobody else.
+
+    Prints why one fails. Who may not log in to the master has AWS's word alone for it, and is told so.
 
     Exit code: 0 ready, 1 not ready in time or never, 4 no such cluster, 5 AWS cannot be asked.
     """
     from cli import wait as verb
 
-    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", minutes=minutes, as_json=as_json))
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", minutes=minutes, identity=identity, as_json=as_json))
 
 
 @app.command()
@@ -271,8 +275,9 @@ def ssh(
 def scale(
     size: Annotated[int, typer.Argument(metavar="N", help="Workers.")],
     stack: Stack,
-    wait: Annotated[bool, typer.Option(help="Wait until they have joined, or are gone.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until they have joined, or are gone, and the master knows it.")] = True,
     minutes: Minutes = 20,
+    identity: Identity = None,
     config_dir: Folder = None,
 ) -> None:
     """Change the number of workers of a plain EC2 cluster; `pulumi up` leaves it so.
@@ -281,16 +286,21 @@ def scale(
     """
     from cli import scale as verb
 
-    raise typer.Exit(verb.run(size, stack, config_dir or ROOT / "stacks", minutes=minutes, wait_for_it=wait))
+    folder = config_dir or ROOT / "stacks"
+    raise typer.Exit(verb.run(size, stack, folder, minutes=minutes, identity=identity, wait_for_it=wait))
 
 
 @app.command()
 def demo(
+    ec2: Annotated[bool, typer.Option("--ec2", help="Of a plain EC2 cluster, without Kubernetes.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what Pulumi prints.")] = False,
     as_json: Json = False,
 ) -> None:
     """The whole life of a cluster on a local AWS, step by step."""
-    from cli import demo as verb
+    if ec2:
+        from cli import demo_ec2 as verb
+    else:
+        from cli import demo as verb  # type: ignore[no-redef]
 
     raise typer.Exit(verb.main(verbose=verbose, as_json=as_json))
 

@@ -60,14 +60,19 @@ def known_host_lines(instance_id: str, host_keys: Sequence[str]) -> str:
     return "".join(f"{instance_id} {key}\n" for key in host_keys)
 
 
+def must_exist(identity: Path | None) -> None:
+    """Raises Failed."""
+    if identity is not None and not identity.exists():
+        raise Failed(f"--identity: {identity} does not exist", NO_CLUSTER)
+
+
 @contextmanager
 def to_master(cluster: PlainCluster, identity: Path | None = None) -> Iterator[MasterSsh]:
     """The way to the master. Raises Failed where it is not ready, or something is missing here."""
     for program, way_out in PROGRAMS.items():
         if shutil.which(program) is None:
             raise Failed(f"{program} is not on PATH; {way_out}", NO_CLUSTER)
-    if identity is not None and not identity.exists():
-        raise Failed(f"--identity: {identity} does not exist", NO_CLUSTER)
+    must_exist(identity)
     master = cluster.master()
     notice = cluster.notice(master)
     if notice is None:

@@ -8,7 +8,7 @@ from cli.exit_codes import FINE, REFUSED
 from cli.plain_cluster import Failed, PlainCluster
 
 
-def run(size: int, stack: str, folder: Path, *, minutes: float, wait_for_it: bool) -> int:
+def run(size: int, stack: str, folder: Path, *, minutes: float, identity: Path | None, wait_for_it: bool) -> int:
     try:
         cluster = PlainCluster(stack, folder)
         group = cluster.group()
@@ -18,7 +18,7 @@ def run(size: int, stack: str, folder: Path, *, minutes: float, wait_for_it: boo
             raise Failed(f"{size} is outside of minSize and maxSize; {way_out}", REFUSED)
         cluster.scale(size)
         if wait_for_it:
-            wait.wait(cluster, minutes * 60, wait.say)
+            wait.until_ready(cluster, minutes, identity)
     except Failed as error:
         print(f"cluster scale: {error}", file=sys.stderr)
         return error.code

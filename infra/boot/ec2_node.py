@@ -15,6 +15,11 @@ LIMIT: Final = 16_384
 HOOK: Final = "join"
 """Name of the lifecycle hook at which a worker waits until it has joined."""
 
+JOIN_SECONDS: Final = 900
+"""How long a worker may take from its launch until it has joined; GPU instances with terabytes of memory boot for minutes."""
+GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
+"""Counted from its user data's start, some time after the launch: it leaves its log before Auto Scaling ends it."""
+
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
 
@@ -56,6 +61,7 @@ def cluster_file(facts: ClusterFacts, role: NodeRole, *, slots: int, idle_slots:
         "idle_slots": idle_slots,
         "auto_scaling_group": facts.auto_scaling_group,
         "lifecycle_hook": HOOK,
+        "join_seconds": GIVE_UP_SECONDS,
         "master_role_id": facts.master_role_id,
         "worker_role_id": facts.worker_role_id,
     }

@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
 
 from infra import launching
-from infra.boot.ec2_node import HOOK
+from infra.boot.ec2_node import HOOK, JOIN_SECONDS
 from infra.instances import Interface
 from infra.launching import Reservation
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, Naming
-
-JOIN_SECONDS: Final = 900
-"""How long a worker may take from its launch until it has joined; GPU instances with terabytes of memory boot for minutes."""
 
 Market = Literal["on-demand", "spot", "capacity-block"]
 

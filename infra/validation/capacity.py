@@ -107,23 +107,44 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
             sharing[pool.reservation_id or ""].append((path, pool))
     for reservation_id, pools in sharing.items():
         reservation, (path, last) = facts.reservations[reservation_id], pools[-1]
-        most = sum(pool.max_size for _, pool in pools)
+        masters = _masters(settings, last)
+        most = sum(pool.max_size for _, pool in pools) + masters
         if most > reservation.total:
             who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which may have {most} together"
+            who += ", one of them for the master" if masters else ""
             have = f"{reservation_id} has {reservation.total} instances{who}"
             yield Problem(f"{path}.maxSize", f"{last.max_size} is too many, {have}; lower it")
         for path, pool in pools:
-            yield from _at_creation(path, pool, reservation, facts)
+            yield from _at_creation(path, pool, reservation, facts, masters)
 
 
-def _at_creation(path: str, pool: Pool, reservation: Reservation, facts: Facts) -> Iterator[Problem]:
+def _masters(settings: Settings, pool: Pool) -> int:
+    """Of a plain EC2 cluster, the master that computes as the workers do comes out of their reservation."""
+    return int(not settings.is_eks and settings.ec2.master_type == pool.instance_type)
+
+
+def _at_creation(path: str, pool: Pool, reservation: Reservation, facts: Facts, masters: int) -> Iterator[Problem]:
     """Whether a new pool can have its first nodes now."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
-    if pool.name in facts.existing.pools or first == 0 or reservation.state not in _USABLE:
+    if pool.name in facts.existing.pools or first + masters == 0 or reservation.state not in _USABLE:
         return
     if reservation.state != "active":
-        state = f"{reservation.id} is {reservation.state}"
-        yield Problem(where, f"{first} nodes cannot start while {state}; write 0 until it is active")
-    elif first > reservation.available and first <= reservation.total:
+        yield _too_early(where, first, reservation, masters)
+    elif first + masters > reservation.available and first + masters <= reservation.total:
         free = f"{reservation.available} that are free in {reservation.id}"
-        yield Problem(where, f"{first} nodes are more than the {free}; write at most {reservation.available}")
+        if reservation.available < masters:
+            yield Problem(
+                "target.masterType",
+                f"{shown(pool.instance_type)} cannot start: none is free in {reservation.id}; choose another type",
+            )
+            return
+        nodes = f"{first} nodes and the master" if masters else f"{first} nodes"
+        yield Problem(where, f"{nodes} are more than the {free}; write at most {reservation.available - masters}")
+
+
+def _too_early(where: str, first: int, reservation: Reservation, masters: int) -> Problem:
+    state = f"{reservation.id} is {reservation.state}"
+    if masters:  # it is there from the start
+        way_out = "create the cluster when it is active, or choose a type of another size, which only launches"
+        return Problem("target.masterType", f"{shown(reservation.instance_type)} cannot start while {state}; {way_out}")
+    return Problem(where, f"{first} nodes cannot start while {state}; write 0 until it is active")

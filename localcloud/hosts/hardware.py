@@ -46,6 +46,7 @@ def environment(region: str) -> dict[str, str]:
         "http_proxy": proxy,
         "https_proxy": proxy,
         "no_proxy": f"{AWS_ADDRESS},169.254.169.254,localhost,127.0.0.1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",  # all hosts are on this machine's cores: ranks that wait must let others run
     }
 
 

@@ -1,6 +1,7 @@
 """One host: a namespace on its VPC's bridge, a root of layers, and systemd in it."""
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -14,8 +15,9 @@ from localcloud.hosts.hardware import BOOT, FILE_SYSTEMS
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
+from localcloud.kubernetes.nodes.cgroups import Cgroups
 from localcloud.machine import network
-from localcloud.machine.ledger import process_name, remove_trace
+from localcloud.machine.ledger import process_name, remove_group, remove_trace
 
 POWER_OFF = signal.SIGRTMIN + 4
 """systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
@@ -59,6 +61,7 @@ class Host:
         options = self.disk.mount_options(self.lower)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, self.disk.root], check=True, capture_output=True)
         self._note_traces()
+        self._make_groups()
         self._is_ending = False
         self._process = self._boot()
         threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
@@ -123,7 +126,8 @@ class Host:
 
     def _boot(self) -> "subprocess.Popen[bytes]":
         """The container's manager in a loop: it ends with 133 when the system wants to be started again."""
-        loop = 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
+        enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
+        loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
             process = subprocess.Popen(
                 ["sh", "-c", loop, "sh", *map(str, self._command())],
@@ -135,6 +139,19 @@ class Host:
         self._recorded = process_name(process.pid, psutil.Process(process.pid).create_time())
         self.vpc.ledger.add("process", self._recorded)
         return process
+
+    def _make_groups(self) -> None:
+        """Control groups for its system alone: of two in the same ones, each removes those of the other's services."""
+        for group in self._groups:
+            self.vpc.ledger.add("cgroup", group)
+        for group in self._groups:
+            group.mkdir(exist_ok=True)
+
+    @property
+    def _groups(self) -> list[Path]:
+        """In the trees in which systemd keeps its services."""
+        machine = Cgroups()
+        return [one for one in machine.folders(self.namespace) if machine.unified or one.parent.name in ("systemd", "unified")]
 
     def _note_traces(self) -> None:
         """What the container's manager leaves behind for every machine when it is killed."""
@@ -218,6 +235,9 @@ class Host:
             remove_trace(trace)
             self.vpc.ledger.remove("trace", trace)
         self._traces = []
+        for group in self._groups:
+            remove_group(group)
+            self.vpc.ledger.remove("cgroup", group)
         network.inside(self.vpc.namespace, self._unplug)
         network.unmount(self.disk.root)
         self.vpc.ledger.remove("mount", self.disk.root)

@@ -29,13 +29,19 @@ from localcloud.hosts.vpc import Serving, Vpc
 
 log = logging.getLogger(__name__)
 
-AMI = OwnImage(
-    name="gpumpi-ec2-openmpi4-debian",
-    description="Open MPI 4 without CUDA on Debian, made by the provisioners of amis/",
-    created="2026-07-01T00:00:00.000Z",
-    tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": "4"},
-)
-"""What Packer would have left in the account."""
+
+def _ami(openmpi: str) -> OwnImage:
+    return OwnImage(
+        name=f"gpumpi-ec2-openmpi{openmpi}-debian",
+        description=f"Open MPI {openmpi} without CUDA on Debian, made by the provisioners of amis/",
+        created="2026-07-01T00:00:00.000Z",
+        tags={"gpumpi:ami": "ec2", "gpumpi:openmpi": openmpi},
+    )
+
+
+AMIS = {openmpi: _ami(openmpi) for openmpi in ("4", "5")}
+"""What Packer would have left in the account, by the major version of Open MPI."""
+AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
 
@@ -94,7 +100,8 @@ class Realizer:
         self._saving = threading.Lock()
         self._makers = ThreadPoolExecutor(2, thread_name_prefix="images-of-hosts")
         self._sessions = SessionServer()
-        images.give(AMI)
+        for image in AMIS.values():
+            images.give(image)
         self._closing = [
             events.register(self.hear, self.progress),
             power.show_console(self.console),
@@ -300,9 +307,12 @@ class Realizer:
             made.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
-        """Of an image that was not made here: ours has what its provisioners install, all others are bare."""
-        is_ours = any(image_id == AMI.id(region) for region in {one.machine.region for one in self._members.values()})
-        return [self._programs.node, self._programs.bare] if is_ours else [self._programs.bare]
+        """Of an image that was not made here: ours have what their provisioners install, all others are bare."""
+        regions = {one.machine.region for one in list(self._members.values())}
+        for openmpi, image in AMIS.items():
+            if any(image_id == image.id(region) for region in regions):
+                return [self._programs.node(openmpi), self._programs.bare]
+        return [self._programs.bare]
 
     # What others see.
 

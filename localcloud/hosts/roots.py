@@ -48,6 +48,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
+"""By default."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -79,15 +80,16 @@ def bare(report: Report) -> Path:
     return target
 
 
-def node(report: Report) -> Path:
-    """The layer on top of `bare`. Raises ImageError where it cannot be made."""
-    below = bare(report)
+def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
+    """The layer on top of `bare`, with Open MPI of that major version. Raises ImageError where it cannot be made."""
+    below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
-    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(NODE_SETTINGS.items())).recipe(), join))
+    recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
         if not target.exists():
-            _report_time(report, "the AMI of plain EC2 clusters for local hosts", lambda: _make_node(target, below))
+            what = f"the AMI of plain EC2 clusters for local hosts, with Open MPI {openmpi}"
+            _report_time(report, what, lambda: _make_node(target, below, settings))
     return target
 
 
@@ -109,12 +111,12 @@ def _make_bare(target: Path, report: Report) -> None:
     part.rename(target)
 
 
-def _make_node(target: Path, below: Path) -> None:
+def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
     root.require()
     layer = _emptied(target.with_name(f"{target.name}.part"))
     wheels = build.downloads()
     for script in NODE_SCRIPTS:
-        root.provision(_merged(layer), script, NODE_SETTINGS, wheels, within=_overlay(layer, [below]))
+        root.provision(_merged(layer), script, own, wheels, within=_overlay(layer, [below]))
     run_on(layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
     for scratch in (".work", ".root"):
         shutil.rmtree(layer.with_name(layer.name + scratch))

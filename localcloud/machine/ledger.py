@@ -79,7 +79,7 @@ class Ledger:
                 network.unmount(Path(entry.name))
         for entry in reversed(entries):
             if entry.kind == "cgroup":
-                _remove_group(Path(entry.name))
+                remove_group(Path(entry.name))
             elif entry.kind == "namespace":
                 network.remove(entry.name)
             elif entry.kind == "trace":
@@ -148,8 +148,8 @@ def _group_members(folder: Path) -> Iterator[int]:
             continue
 
 
-def _remove_group(folder: Path) -> None:
-    """Control groups are removed from the leaves up; files in them are the kernel's."""
+def remove_group(folder: Path) -> None:
+    """Control groups are removed from the leaves up; files in them are the kernel's. Raises StillThere."""
     if not folder.is_dir():
         return
     for path, _, _ in os.walk(folder, topdown=False):

@@ -16,6 +16,8 @@ from typing import TypeVar
 RUN = Path("/run/netns")
 """Where `ip netns` and `nsenter --net` look for names."""
 BRIDGE = "vpc"
+BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
+"""Nobody else's in its namespace."""
 CLONE_NEWNET = 0x40000000
 MS_BIND = 4096
 MNT_DETACH = 2
@@ -94,7 +96,8 @@ def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            route.link("add", ifname=BRIDGE, kind="bridge")
+            # a given address stays; one of its own would change with its links, and all neighbours would ask in vain for a while
+            route.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_HARDWARE_ADDRESS)
             index = route.link_lookup(ifname=BRIDGE)[0]
             for address in addresses:
                 route.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)

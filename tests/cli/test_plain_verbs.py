@@ -1,19 +1,27 @@
 """wait, hosts and scale, on a plain EC2 cluster in the local AWS of this process."""
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli import hosts, scale, wait
+from cli import hostfile, hosts, scale, wait
 from cli.plain_cluster import Failed, PlainCluster
 from tests.program.engine import deploy
 from tests.program.worlds import ROOT, account_for
 
 STACK = "local-ec2"
 FOLDER = ROOT / "stacks"
+
+
+def right(cluster: PlainCluster, nodes: Any) -> str:
+    """The master's hostfile is as it should be."""
+    return ""
 
 
 class World:
@@ -24,13 +32,15 @@ class World:
 
     def joins(self, *nodes: Any) -> None:
         """What the join service on these nodes would do."""
-        clients = self.cluster._clients
         for node in nodes:
-            notice = {"address": node.address, "slots": 2, "host_keys": ["ssh-ed25519 AAAA"]}
-            key = f"nodes/{self.cluster._role_id(node)}:{node.id}/notice.json"
-            clients.s3.put_object(Bucket=self.cluster.bucket, Key=key, Body=json.dumps(notice))
+            self.says(node, slots=2, idle_slots=0)
             if not node.is_master:
                 self.ends(node, "CONTINUE")
+
+    def says(self, node: Any, *, slots: int, idle_slots: int) -> None:
+        notice = {"address": node.address, "slots": slots, "idle_slots": idle_slots, "host_keys": ["ssh-ed25519 AAAA"]}
+        key = f"nodes/{self.cluster._role_id(node)}:{node.id}/notice.json"
+        self.cluster._clients.s3.put_object(Bucket=self.cluster.bucket, Key=key, Body=json.dumps(notice))
 
     def ends(self, node: Any, result: str) -> None:
         self.cluster._clients.autoscaling.complete_lifecycle_action(
@@ -49,6 +59,30 @@ class World:
         return [node for node in self.cluster.nodes() if not node.is_master]
 
 
+class Ssh:
+    """Stands for ssh on PATH, beside the programs by which it goes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("aws", "session-manager-plugin"):
+            self._write(name, "")
+        self.says(0)
+
+    def says(self, code: int, out: str = "", error: str = "") -> None:
+        self._write("ssh", f"printf %s {shlex.quote(out)}; printf %s {shlex.quote(error)} >&2; exit {code}")
+
+    def _write(self, name: str, script: str) -> None:
+        file = self._folder / name
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return Ssh(tmp_path)
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
@@ -59,8 +93,8 @@ def world() -> Iterator[World]:
 def test_it_is_ready_when_the_master_and_all_workers_have_joined(world: World) -> None:
     said: list[str] = []
     steps = iter([lambda: world.joins(world.cluster.master()), lambda: world.joins(*world.workers)])
-    seen = wait.wait(world.cluster, 60, said.append, pause=lambda seconds: next(steps)())
-    assert seen.is_ready and seen.in_service == 3
+    seen = wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: next(steps)())
+    assert seen.has_joined and seen.in_service == 3
     told = ["master boots, 0 of 3 workers joined", "master joined, 0 of 3 workers joined", "master joined, 3 of 3 workers joined"]
     assert [line.partition(": ")[2] for line in said] == told
 
@@ -71,21 +105,83 @@ def test_a_worker_that_cannot_boot_shows_its_log_and_is_not_counted(world: World
     world.fails(world.workers[0], "mount: no such file system\n")
     clock = iter([0.0, 0.0, 0.0, 100.0, 100.0])
     with pytest.raises(Failed, match="not ready after 1 minutes: master joined, 2 of 3 workers joined"):
-        wait.wait(world.cluster, 60, said.append, pause=lambda seconds: None, clock=lambda: next(clock))
-    assert any("could not boot" in line and "| mount: no such file system" in line for line in said)
+        wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: None, clock=lambda: next(clock))
+    assert any("could not join" in line and "| mount: no such file system" in line for line in said)
 
 
 def test_a_master_that_cannot_boot_ends_the_wait_at_once(world: World) -> None:
     world.fails(world.cluster.master(), "broken\n")
     with pytest.raises(Failed, match="could not boot; its log is above"):
-        wait.wait(world.cluster, 60, lambda line: None, pause=lambda seconds: None)
+        wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 
-def test_three_workers_that_cannot_boot_are_enough(world: World) -> None:
+def test_three_workers_that_cannot_join_are_enough(world: World) -> None:
     for node in world.workers:
         world.fails(node, "broken\n")
-    with pytest.raises(Failed, match="3 workers could not boot"):
-        wait.wait(world.cluster, 60, lambda line: None, pause=lambda seconds: None)
+    with pytest.raises(Failed, match="3 workers could not join"):
+        wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
+
+
+def test_it_is_ready_only_when_the_masters_hostfile_has_the_members(world: World) -> None:
+    world.joins(world.cluster.master(), *world.workers)
+    said: list[str] = []
+    answers = iter(["the master's hostfile lacks 10.0.0.9", ""])
+    seen = wait.wait(world.cluster, 60, said.append, lambda cluster, nodes: next(answers), pause=lambda seconds: None)
+    assert seen.difference == ""
+    told = ["master joined, 3 of 3 workers joined, the master's hostfile lacks 10.0.0.9", "master joined, 3 of 3 workers joined"]
+    assert [line.partition(": ")[2] for line in said] == told
+
+
+def test_a_hostfile_that_stays_wrong_ends_the_wait_with_what_it_lacks(world: World) -> None:
+    world.joins(world.cluster.master(), *world.workers)
+    clock = iter([0.0, 0.0, 0.0, 121.0])
+    with pytest.raises(
+        Failed, match=r"AWS has all members, but after 2 minutes it lacks 10.0.0.9; `scripts/cluster ssh -s local-ec2"
+    ):
+        wait.wait(
+            world.cluster, 600, lambda line: None, lambda *_: "it lacks 10.0.0.9", pause=lambda _: None, clock=lambda: next(clock)
+        )
+
+
+def test_who_may_not_log_in_is_told_that_the_hostfile_was_not_looked_at(world: World, ssh: Ssh) -> None:
+    world.joins(world.cluster.master(), *world.workers)
+    ssh.says(255, error="mpiuser@i-1: Permission denied (publickey).")
+    said: list[str] = []
+    assert wait.wait(world.cluster, 60, said.append, partial(hostfile.look, identity=None)).has_joined
+    assert "hostfile was not looked at: no key that ssh found lets you in as mpiuser; --identity names another" in said[0]
+
+
+def test_the_hostfile_on_the_master_is_compared_with_what_the_members_say(world: World, ssh: Ssh) -> None:
+    master, *workers = world.cluster.nodes()
+    world.joins(master, *workers)
+    lines = [f"{node.address} slots=2\n" for node in (master, *workers)]
+    ssh.says(0, "".join(lines))
+    assert hostfile.look(world.cluster, [master, *workers], identity=None) == ""
+    ssh.says(0, "".join(lines[:3]) + "10.9.9.9 slots=2\n")
+    expected = f"the master's hostfile lacks {workers[-1].address}, still has 10.9.9.9"
+    assert hostfile.look(world.cluster, [master, *workers], identity=None) == expected
+    ssh.says(255, error="Connection closed")
+    assert "the master cannot be reached: Connection closed" in hostfile.look(world.cluster, [master], identity=None)
+
+
+def test_a_master_without_slots_is_wanted_in_the_hostfile_only_while_it_is_alone(world: World) -> None:
+    master, worker, *_ = world.cluster.nodes()
+    world.says(master, slots=0, idle_slots=4)
+    world.joins(worker)
+    assert hostfile.wanted(world.cluster, [master]) == ({master.address: 4}, [])
+    assert hostfile.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
+
+
+def test_other_slots_than_a_node_told_are_a_difference() -> None:
+    found = hostfile.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
+    assert (
+        hostfile.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found) == "the master's hostfile has 4 slots of 10.0.0.5 instead of 8"
+    )
+
+
+def test_a_key_that_is_not_there_is_said_before_anything_is_waited_for(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert wait.run(STACK, FOLDER, minutes=1, identity=Path("nowhere"), as_json=False) == 5
+    assert capsys.readouterr().err == "cluster wait: --identity: nowhere does not exist\n"
 
 
 def test_hosts_tells_who_there_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,12 +195,12 @@ def test_hosts_tells_who_there_is(world: World, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("size", [0, 2, 8])
 def test_scale_changes_the_group(world: World, size: int) -> None:
-    assert scale.run(size, STACK, FOLDER, minutes=1, wait_for_it=False) == 0
+    assert scale.run(size, STACK, FOLDER, minutes=1, identity=None, wait_for_it=False) == 0
     assert world.cluster.group().desired == size
 
 
 def test_scale_beyond_the_bounds_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert scale.run(9, STACK, FOLDER, minutes=1, wait_for_it=False) == 3
+    assert scale.run(9, STACK, FOLDER, minutes=1, identity=None, wait_for_it=False) == 3
     assert "9 is outside of minSize and maxSize; write 0 to 8, or change pools[0].maxSize" in capsys.readouterr().err
     assert world.cluster.group().desired == 3
 

@@ -1,10 +1,10 @@
 """A plain EC2 cluster made by hand in a local cloud with hosts: a master, a group of workers, a key bucket, a file system."""
 
 import base64
-import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +13,22 @@ from typing import Any
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from infra import policies
-from localcloud.hosts.realizer import AMI, prefix_of
+from infra.boot import ec2_node
+from infra.boot.ec2_node import ClusterFacts, NodeRole, SharedMount
+from infra.naming import LOGIN_USER, Naming
+from infra.policies import Account
+from localcloud.hosts.realizer import AMIS, prefix_of
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
 from tests.local_aws.clients import REGION
 from tests.local_aws.ec2_world import TRUST, make_world
 
-STACK, BUCKET, GROUP, HOOK = "hosts", "gpumpi-hosts-keys", "gpumpi-hosts-workers", "join"
-USER = "mpiuser"
+ROOT = Path(__file__).parents[2]
+STACK, USER, HOOK = "hosts", LOGIN_USER, ec2_node.HOOK
+GROUP = Naming(STACK).workers
+BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
+"""With a suffix as Pulumi makes it: `scripts/cluster` finds it by that."""
+ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 120.0
 SSM_POLICY = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
@@ -86,6 +94,7 @@ class HandMade:
 
     cloud: LocalCloud
     ssh: Ssh
+    openmpi: str = "4"
     role_ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,35 +152,46 @@ class HandMade:
         """Four ranks on two hosts, hosts taken from where the join service keeps them."""
         return self.ssh(instance_id, f"mpirun -n 4 -N 2 python3 -c {shlex.quote(ALLREDUCE)}")
 
-    def user_data(self, role: str) -> str:
-        cluster = {
-            "stack": STACK,
-            "region": REGION,
-            "bucket": BUCKET,
-            "role": role,
-            "user": USER,
-            "slots": 0 if role == "master" else SLOTS,
-            "idle_slots": 2,
-            "auto_scaling_group": GROUP,
-            "lifecycle_hook": HOOK,
-            "master_role_id": self.role_ids["master"],
-            "worker_role_id": self.role_ids["worker"],
-        }
-        return f"""#!/bin/bash
-set -o errexit -o nounset -o pipefail
-echo user data of a {role}
-install -d -m 0700 -o {USER} -g {USER} /home/{USER}/.ssh
-echo '{self.ssh.public_key}' >/home/{USER}/.ssh/authorized_keys
-mkdir -p /shared
-echo '{self.file_system}:/ /shared efs _netdev,tls,iam,accesspoint={self.access_point} 0 0' >>/etc/fstab
-mount -t efs -o tls,iam,accesspoint={self.access_point} {self.file_system}:/ /shared
-echo '{json.dumps(cluster)}' >/etc/gpumpi/cluster.json
-systemctl start gpumpi-join.service
-"""
+    def user_data(self, role: NodeRole, *, then: str = "", **told: Any) -> str:
+        """What the program tells a node; `told` replaces entries of its cluster file, `then` comes before it joins."""
+        facts = ClusterFacts(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
+        content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS)
+        mount = SharedMount(self.file_system, self.access_point, "/shared")
+        text = ec2_node.user_data({**content, **told}, [self.ssh.public_key], mount)
+        start = "systemctl start gpumpi-join.service"
+        assert text.count(start) == 1
+        return text.replace(start, f"echo user data of a {role}\n{then}\n{start}")
 
-    def _launch(self, role: str) -> dict[str, Any]:
+    def new_workers_get(self, user_data: str) -> None:
+        """A new version of the workers' launch template."""
+        data = {"UserData": base64.b64encode(user_data.encode()).decode()}
+        self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
+
+    def verb(self, *words: str) -> "subprocess.Popen[str]":
+        """`scripts/cluster VERB ...` on this cluster, as a user's shell starts it."""
+        file = self.ssh.folder / f"Pulumi.{STACK}.yaml"
+        file.write_text(f"config:\n  aws:region: {REGION}\n  gpumpi:target: {{kind: ec2}}\n")
+        verb, *rest = words
+        options = ["-s", STACK, "--config-dir", str(self.ssh.folder)]
+        identity = [] if verb == "hosts" else ["-i", str(self.ssh.key)]
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "scripts" / "cluster"), verb, *options, *identity, *rest],
+            env=self.ssh.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def done(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
+        """The same, to its end."""
+        with self.verb(*words) as process:
+            out, error = process.communicate(timeout=seconds)
+        return subprocess.CompletedProcess(words, process.returncode, out, error)
+
+    def _launch(self, role: NodeRole) -> dict[str, Any]:
         return {
-            "ImageId": AMI.id(REGION),
+            "ImageId": AMIS[self.openmpi].id(REGION),
             "IamInstanceProfile": {"Name": role},
             "UserData": self.user_data(role),
             "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
@@ -180,8 +200,11 @@ systemctl start gpumpi-join.service
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
-        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
-        iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
+        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
+        if name == "worker":
+            own["join"] = policies.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
+        for policy, document in own.items():
+            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
         iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
@@ -235,19 +258,25 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """What a local cloud left on the machine: namespaces, mounts, processes, traces of these instances, its folder."""
+    """What a local cloud left: namespaces, control groups, mounts, processes, traces of these instances, its folder."""
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
     processes = [f"process {pid}" for pid in others if folder in _command_of(pid)]
     known = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
     traces = [f"trace of {name}" for name in sorted(known & set(instances))]
-    return [*namespaces(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
+    return [*namespaces(cloud), *groups(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
 
 
 def namespaces(cloud: LocalCloud) -> list[str]:
     prefix = prefix_of(cloud.folder / "hosts")
     return sorted(path.name for path in network.RUN.glob(f"{prefix}*")) if network.RUN.is_dir() else []
+
+
+def groups(cloud: LocalCloud) -> list[str]:
+    """Control groups of its hosts, in whichever trees the machine has."""
+    prefix = prefix_of(cloud.folder / "hosts")
+    return sorted({path.name for pattern in (f"{prefix}*", f"*/{prefix}*") for path in Path("/sys/fs/cgroup").glob(pattern)})
 
 
 def _command_of(process: Path) -> str:

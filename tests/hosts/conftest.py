@@ -21,14 +21,19 @@ def able() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
+def openmpi() -> str:
+    """Its major version on the hosts; a module may have another."""
+    return "4"
+
+
+@pytest.fixture(scope="module")
+def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
     """A master and two workers, in their local cloud; nothing is left when it stops."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
     short = Path(tempfile.mkdtemp(prefix="ssh"))  # a socket's path has at most 107 characters
     cloud.start(print, hosts=True)
     try:
-        made = HandMade(cloud, Ssh(cloud, short))
-        yield made
+        yield HandMade(cloud, Ssh(cloud, short), openmpi)
     finally:
         cloud.stop()
         shutil.rmtree(short, ignore_errors=True)

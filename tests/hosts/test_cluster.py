@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from tests.hosts.cluster import BUCKET, SLOTS, HandMade, await_true
+from tests.hosts.cluster import BUCKET, SLOTS, HandMade, await_true, groups
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
@@ -15,6 +15,12 @@ def test_workers_are_in_service_when_the_masters_hostfile_has_them(cluster: Hand
     assert len(workers) == 2
     for worker in workers:
         assert sorted(cluster.hostfile(worker)) == sorted(cluster.hostfile(cluster.master))
+
+
+def test_every_host_has_control_groups_of_its_own(cluster: HandMade) -> None:
+    """In shared ones each system removes those of the other's services while they start."""
+    hosts = {cluster.master, *cluster.await_workers()}
+    assert {name.rpartition("-")[2] for name in groups(cluster.cloud)} == {host.removeprefix("i-") for host in hosts}
 
 
 def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:

@@ -1,12 +1,34 @@
 """Nodes that come, go, are slow, or cannot be asked about."""
 
 import contextlib
+from pathlib import Path
+from subprocess import CompletedProcess
 
+import pytest
 from gpumpi_join.notice import Notice
 
 from localcloud.aws import faults
 from localcloud.aws.faults import Fault
-from tests.join.world import BUCKET, GROUP, World
+from tests.join.world import BUCKET, GROUP, JOIN_SECONDS, Host, World
+
+
+def run(host: Host, *, rounds: int) -> None:
+    """The service's own loop, so many times."""
+    left = iter(range(rounds - 1))
+
+    class Enough(Exception):
+        pass
+
+    def wait(seconds: float) -> None:
+        if next(left, None) is None:
+            raise Enough
+
+    with contextlib.suppress(Enough):
+        host.service.run(wait)
+
+
+def boot_log(world: World, host: Host) -> str:
+    return world.client("s3").get_object(Bucket=BUCKET, Key=f"{host.folder}boot.log")["Body"].read().decode()
 
 
 def test_a_master_alone_takes_the_ranks_itself(world: World) -> None:
@@ -58,6 +80,71 @@ def test_a_worker_that_gives_up_is_replaced(world: World) -> None:
     assert world.states()[replacement.instance_id] == "InService"
 
 
+def test_a_worker_that_cannot_join_in_time_leaves_its_log_and_what_keeps_it_out_and_is_replaced(world: World) -> None:
+    master, worker = world.start_master(), *world.scale(1)
+    world.answering = lambda notice: notice.address != worker.address
+    world.step(master)
+    world.seconds = JOIN_SECONDS - 1.0
+    run(worker, rounds=2)
+    assert world.states() == {worker.instance_id: "Pending:Wait"}
+    world.seconds = JOIN_SECONDS
+    run(worker, rounds=1)
+    assert (
+        boot_log(world, worker) == "what it said\ngpumpi: not joined 600 s after its boot: the master does not know this node\n"
+    )
+    assert worker.instance_id not in world.states()
+
+
+def test_a_worker_without_a_master_says_so_in_its_log(world: World) -> None:
+    worker = world.scale(1)[0]
+    world.seconds = JOIN_SECONDS
+    run(worker, rounds=1)
+    assert "there is no master, or none whose keys are believed" in boot_log(world, worker)
+
+
+def test_a_worker_whose_log_cannot_be_left_is_replaced_all_the_same(world: World) -> None:
+    worker = world.scale(1)[0]
+    world.seconds = JOIN_SECONDS
+    faults.add(Fault("s3", "*", "AccessDenied", times=99))
+    run(worker, rounds=1)
+    assert worker.instance_id not in world.states()
+
+
+def test_a_worker_in_service_that_is_started_again_without_a_master_does_not_give_up(world: World) -> None:
+    master, worker = world.start_master(), *world.scale(1)
+    world.step(master, worker)
+    world.client("ec2").terminate_instances(InstanceIds=[master.instance_id])
+    worker.service.joined = False
+    world.seconds = 10 * JOIN_SECONDS
+    run(worker, rounds=2)
+    assert world.states() == {worker.instance_id: "InService"}
+
+
+def test_both_logs_end_with_what_the_service_said(tmp_path: Path) -> None:
+    from gpumpi_join.giving_up import JOURNAL, both_logs
+
+    file = tmp_path / "boot.log"
+    file.write_text("booted\n")
+    said = CompletedProcess(JOURNAL, 0, "not joined yet\n", "")
+    assert both_logs(file, lambda command: said) == b"booted\nnot joined yet\n"
+    assert both_logs(tmp_path / "none", lambda command: said).startswith(b"no log of the boot was written\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "trouble"),
+    [
+        (0, "", ""),
+        (1, "", "the master's hostfile lacks 10.0.0.5: it has not seen this node, or got no answer of its sshd"),
+        (255, "Host key verification failed.\n", "the master does not let this node in: Host key verification failed."),
+    ],
+)
+def test_what_keeps_a_worker_out_is_said_in_words(code: int, error: str, trouble: str) -> None:
+    from gpumpi_join.machine import trouble_with_master
+
+    said = CompletedProcess("ssh", code, "", error)
+    assert trouble_with_master("mpi", "10.0.0.5", Path("hostfile"), lambda command: said) == trouble
+
+
 def test_workers_that_join_later_are_taken_in_and_those_that_left_are_dropped(world: World) -> None:
     master, first = world.start_master(), *world.scale(1)
     world.step(master, first)
@@ -106,19 +193,20 @@ def test_when_s3_is_away_the_files_stay_and_the_service_goes_on(world: World) ->
     world.step(master, worker)
     before = master.read("hostfile")
     faults.add(Fault("s3", "ListObjectsV2", "ServiceUnavailable", status=503, times=3))
-    rounds = iter(range(4))
-
-    class Enough(Exception):
-        pass
-
-    def wait(seconds: float) -> None:
-        if next(rounds) == 3:
-            raise Enough
-
-    with contextlib.suppress(Enough):
-        master.service.run(wait)
+    run(master, rounds=4)
     assert master.read("hostfile") == before
     assert faults.pending() == []
+
+
+def test_who_has_left_is_dropped_also_while_s3_is_away(world: World) -> None:
+    master, first, second = world.start_master(), *world.scale(2)
+    world.step(master, first, second)
+    faults.add(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))
+    world.client("autoscaling").terminate_instance_in_auto_scaling_group(
+        InstanceId=first.instance_id, ShouldDecrementDesiredCapacity=True
+    )
+    run(master, rounds=1)
+    assert master.hostfile == [f"{second.address} slots=8"]
 
 
 def test_a_restarted_service_remembers_its_nodes(world: World) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpumpi_join.cluster_file import MASTER, WORKER, ClusterFile
+from gpumpi_join.giving_up import GivingUp
 from gpumpi_join.notice import Notice
 from gpumpi_join.service import Clients, Paths, Service
 
@@ -16,6 +17,7 @@ from tests.local_aws.clients import REGION, Client
 from tests.local_aws.ec2_world import image, make_world
 
 ACCOUNT = Account("123456789012", REGION, "aws")
+JOIN_SECONDS = 600
 STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers", "join"
 
 
@@ -54,6 +56,8 @@ class World:
     role_ids: dict[str, str] = field(default_factory=dict)
     answering: Callable[[Notice], bool] = lambda notice: True
     hosts: dict[str, Host] = field(default_factory=dict)
+    seconds: float = 0.0
+    """Since every host's boot."""
 
     def __post_init__(self) -> None:
         self.network = make_world(self.client)
@@ -86,6 +90,9 @@ class World:
         for _ in range(2):
             for host in hosts:
                 host.service.step()
+
+    def _is_known(self, address: str) -> bool:
+        return any(address in host.read("hostfile") for host in self.hosts.values() if host.service.joined)
 
     def _address(self, instance_id: str) -> str:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
@@ -136,6 +143,16 @@ class World:
         name = f"ip-{address.replace('.', '-')}"
         notice = Notice(name, address, slots, idle_slots=2, host_keys=(host_key,), user_key=user_key)
         s3 = self.client("s3", **own)
+        end = GivingUp(
+            self._cluster(part or role),
+            s3,
+            self.client("autoscaling"),
+            instance_id=instance_id,
+            identity=identity,
+            since=0.0,
+            clock=lambda: self.seconds,
+            logs=lambda: b"what it said\n",
+        )
         service = Service(
             self._cluster(part or role),
             Clients(s3, self.client("ec2"), self.client("autoscaling")),
@@ -144,7 +161,8 @@ class World:
             notice=notice,
             paths=paths,
             answers=lambda notice: self.answering(notice),
-            known_by_master=lambda: any(address in host.read("hostfile") for host in self.hosts.values() if host.service.joined),
+            trouble=lambda: "" if self._is_known(address) else "the master does not know this node",
+            on_delay=end.if_due,
         )
         self.hosts[instance_id] = Host(instance_id, address, service, paths, s3, f"nodes/{identity}/")
         return self.hosts[instance_id]
@@ -160,6 +178,7 @@ class World:
             idle_slots=2,
             auto_scaling_group=GROUP,
             lifecycle_hook=HOOK,
+            join_seconds=JOIN_SECONDS,
             master_role_id=self.role_ids[MASTER],
             worker_role_id=self.role_ids[WORKER],
         )

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from infra.facts import Facts
+from infra.facts.model import Reservation
 from infra.settings import Settings
 from infra.validation import check, check_offline
-from tests.pure.world import existing_network, facts, plain_settings, pool
+from tests.pure.world import RESERVATION, existing_network, facts, plain_settings, pool
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 WORKERS = pool("workers", "g6.48xlarge", 4)
@@ -136,6 +137,53 @@ def test_master_and_workers_share_the_quota() -> None:
     known = facts(settings)
     found = problems(settings, replace(known, quotas={**known.quotas, "L-DB2E81BA": 900.0}))
     assert len(found) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in found[0]
+
+
+ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}
+BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
+RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "enough": ({"capacity": ODCR, "maxSize": 3, "desiredSize": 3}, {}, []),
+    "one too few": (
+        {"capacity": ODCR, "maxSize": 4},
+        {},
+        [f"pools[0].maxSize: 4 is too many, {RESERVATION} has 4 instances, one of them for the master; lower it"],
+    ),
+    "others use it": (
+        {"capacity": ODCR, "maxSize": 3, "desiredSize": 2},
+        {"available": 2},
+        [
+            f"pools[0].desiredSize: 2 nodes and the master are more than the 2 that are free in {RESERVATION}; write at most 1",
+        ],
+    ),
+    "others use all of it": (
+        {"capacity": ODCR, "maxSize": 3},
+        {"available": 0},
+        [f'target.masterType: "p5.48xlarge" cannot start: none is free in {RESERVATION}; choose another type'],
+    ),
+    "not yet": (
+        {"capacity": BLOCK, "maxSize": 3},
+        {"kind": "capacity-block", "state": "scheduled"},
+        [
+            f'target.masterType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled; create the cluster when it is '
+            "active, or choose a type of another size, which only launches"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RESERVED)
+def test_a_master_that_computes_comes_out_of_the_workers_reservation(case: str) -> None:
+    more, changed, expected = RESERVED[case]
+    workers = {**pool("workers", "p5.48xlarge", 4), **more}
+    settings = plain_settings(workers, target={"masterType": "p5.48xlarge"})
+    reservation = replace(Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4), **changed)
+    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == expected
+
+
+def test_a_master_that_only_launches_needs_no_reserved_instance() -> None:
+    settings = plain_settings({**pool("workers", "p5.48xlarge", 4), "capacity": ODCR})
+    reservation = Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4)
+    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == []
 
 
 def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:

@@ -9,12 +9,11 @@ import boto3
 from botocore.config import Config
 
 from gpumpi_join import machine
-from gpumpi_join.bucket import Bucket, own_folder
 from gpumpi_join.cluster_file import BadClusterFile, ClusterFile
+from gpumpi_join.giving_up import GivingUp
 from gpumpi_join.service import Clients, Service, own_notice
 
 CLUSTER_FILE = Path("/etc/gpumpi/cluster.json")
-LOG_TAIL_BYTES = 64 * 1024
 RETRIES = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=5, read_timeout=20)
 
 
@@ -34,23 +33,17 @@ def main() -> int:
     # aws:userid of a role's session: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
     identity = session.client("sts", config=RETRIES).get_caller_identity()["UserId"]
     instance_id = machine.metadata("instance-id")
+    since = arguments.cluster_file.stat().st_mtime
+    end = GivingUp(cluster, clients.s3, clients.autoscaling, instance_id=instance_id, identity=identity, since=since)
     if arguments.failed:
-        return _give_up(cluster, clients, instance_id, identity, arguments.failed)
-    notice = own_notice(cluster, machine.metadata("local-ipv4"))
-    Service(cluster, clients, instance_id=instance_id, identity=identity, notice=notice).run()
-    return 0
-
-
-def _give_up(cluster: ClusterFile, clients: Clients, instance_id: str, identity: str, log: Path) -> int:
-    text = log.read_bytes()[-LOG_TAIL_BYTES:] if log.exists() else b"no log was written\n"
-    Bucket(clients.s3, cluster.bucket).put_boot_log(own_folder(identity), text)
-    if not cluster.is_master:
-        clients.autoscaling.complete_lifecycle_action(
-            AutoScalingGroupName=cluster.auto_scaling_group,
-            LifecycleHookName=cluster.lifecycle_hook,
-            InstanceId=instance_id,
-            LifecycleActionResult="ABANDON",
-        )
+        end.now(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")
+        return 0
+    try:
+        notice = own_notice(cluster, machine.metadata("local-ipv4"))
+    except Exception as error:  # the service is started again soon, and this may be its last attempt
+        end.if_due(f"this node has nothing to tell of itself: {error!r}")
+        raise
+    Service(cluster, clients, instance_id=instance_id, identity=identity, notice=notice, on_delay=end.if_due).run()
     return 0
 
 

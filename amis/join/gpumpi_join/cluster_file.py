@@ -28,6 +28,8 @@ class ClusterFile:
     """Ranks that a master of 0 slots takes while there is no worker."""
     auto_scaling_group: str
     lifecycle_hook: str
+    join_seconds: int
+    """After its boot; a worker that has not joined by then gives up. The hook waits longer, so that its log is there before."""
     master_role_id: str
     worker_role_id: str
     """Unique ids (AROA...) of the roles: the first part of the names under which their instances may write."""

@@ -71,9 +71,14 @@ def as_user(user: str, command: Sequence[str]) -> list[str]:
     return ["runuser", "-u", user, "--", *command]
 
 
-def master_knows(user: str, address: str, hostfile: Path, run: Run = run) -> bool:
-    """Whether this node may log in to the master as its user, and the master's hostfile has it."""
+def trouble_with_master(user: str, address: str, hostfile: Path, run: Run = run) -> str:
+    """Why this node takes no ranks yet: it may not log in to the master, or the master's hostfile lacks it. Empty: it does."""
     search = f"grep -q '^{address} ' {hostfile}"
     options = ("BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={SECONDS}")
     command = ["ssh", *(part for option in options for part in ("-o", option)), "master", search]
-    return run(as_user(user, command)).returncode == 0
+    done = run(as_user(user, command))
+    if done.returncode == 0:
+        return ""
+    if done.returncode == 1:
+        return f"the master's hostfile lacks {address}: it has not seen this node, or got no answer of its sshd"
+    return f"the master does not let this node in: {done.stderr.strip()}"

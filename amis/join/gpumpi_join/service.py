@@ -11,6 +11,7 @@ from typing import Any
 from gpumpi_join import machine, ssh_files
 from gpumpi_join.bucket import Bucket, own_folder
 from gpumpi_join.cluster_file import MASTER, ClusterFile
+from gpumpi_join.giving_up import WAITING, complete_join, lifecycle_state
 from gpumpi_join.members import Member, find
 from gpumpi_join.notice import BadNotice, Notice
 from gpumpi_join.ssh_files import Node
@@ -55,8 +56,10 @@ class Service:
         notice: Notice,
         paths: Paths = Paths(),
         answers: Callable[[Notice], bool] = lambda notice: machine.sshd_answers(notice.address, notice.host_keys),
-        known_by_master: Callable[[], bool] | None = None,
+        trouble: Callable[[], str] | None = None,
+        on_delay: Callable[[str], None] = lambda obstacle: None,
     ) -> None:
+        """`trouble`: what keeps the master from sending ranks here. `on_delay` hears it after each round without joining."""
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
@@ -65,7 +68,9 @@ class Service:
         self.paths = paths
         self.joined = cluster.is_master
         self._answers = answers
-        self._known_by_master = known_by_master or self._ask_master
+        self._trouble = trouble or self._ask_master
+        self._on_delay = on_delay
+        self._obstacle = ""
         self._bucket = Bucket(clients.s3, cluster.bucket)
         self._nodes: dict[str, Node] = _load(paths.state)
         self._reachable: dict[str, Notice] = {}
@@ -73,14 +78,17 @@ class Service:
         self._refused: dict[str, str] = {}
 
     def step(self) -> None:
-        """One round. Raises what AWS answers when it can't be asked: then all stays as it was."""
-        if self._bucket.publish(self.folder, self.notice):
-            log.info("published %s", self.folder)
+        """One round. Raises what AWS answers when it can't be asked: then nobody new is believed."""
         members = find(self.cluster, self.clients.autoscaling, self.clients.ec2)
-        believed, refused = self._bucket.notices(self.cluster, members)
+        try:
+            if self._bucket.publish(self.folder, self.notice):
+                log.info("published %s", self.folder)
+            believed, refused = self._bucket.notices(self.cluster, members)
+        except Exception:
+            self._take(members, {})  # those that left are dropped whatever S3 does
+            raise
         self._tell_refused(refused)
-        self._nodes = self._settle(members, believed)
-        self._write()
+        self._take(members, believed)
         if not self.joined:
             self._join()
 
@@ -91,7 +99,14 @@ class Service:
                 self.step()
             except Exception as error:  # S3 away, a permission not there yet: the files stay, the next round tries again
                 log.warning("this round failed: %s", error)
+                self._obstacle = f"a round failed: {error}"
+            if not self.joined:
+                self._on_delay(self._obstacle)
             wait(EVERY_SECONDS if self.joined else WHILE_JOINING_SECONDS)
+
+    def _take(self, members: dict[str, Member], believed: dict[str, Notice]) -> None:
+        self._nodes = self._settle(members, believed)
+        self._write()
 
     def _settle(self, members: dict[str, Member], believed: dict[str, Notice]) -> dict[str, Node]:
         """Members that were or are believed. A notice that has expired is no reason to forget who published it."""
@@ -127,28 +142,23 @@ class Service:
 
     def _join(self) -> None:
         """A worker is in service only when the master has it in its hostfile and lets it in."""
-        if not any(node.is_master for node in self._nodes.values()) or not self._known_by_master():
+        has_master = any(node.is_master for node in self._nodes.values())
+        obstacle = self._trouble() if has_master else "there is no master, or none whose keys are believed"
+        if obstacle:
+            if obstacle != self._obstacle:
+                log.info("not joined yet: %s", obstacle)
+            self._obstacle = obstacle
             return
-        if self._lifecycle_state() == "Pending:Wait":
+        if lifecycle_state(self.clients.autoscaling, self.instance_id) == WAITING:
             self.finish("CONTINUE")
         self.joined = True
         log.info("joined")
 
     def finish(self, result: str) -> None:
-        """Tell the autoscaling group that this instance may serve (CONTINUE) or shall be replaced (ABANDON)."""
-        self.clients.autoscaling.complete_lifecycle_action(
-            AutoScalingGroupName=self.cluster.auto_scaling_group,
-            LifecycleHookName=self.cluster.lifecycle_hook,
-            InstanceId=self.instance_id,
-            LifecycleActionResult=result,
-        )
+        complete_join(self.clients.autoscaling, self.cluster, self.instance_id, result)
 
-    def _lifecycle_state(self) -> str:
-        found = self.clients.autoscaling.describe_auto_scaling_instances(InstanceIds=[self.instance_id])["AutoScalingInstances"]
-        return str(found[0]["LifecycleState"]) if found else ""
-
-    def _ask_master(self) -> bool:
-        return machine.master_knows(self.cluster.user, self.notice.address, self.paths.hostfile)
+    def _ask_master(self) -> str:
+        return machine.trouble_with_master(self.cluster.user, self.notice.address, self.paths.hostfile)
 
     def _tell_refused(self, refused: dict[str, str]) -> None:
         for key, reason in refused.items():

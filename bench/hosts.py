@@ -1,0 +1,155 @@
+"""`python -m bench.hosts`: plain EC2 clusters on this machine: from `up` to the first mpiexec, and how long N nodes take to join.
+
+All hosts boot on this machine's cores: how the time grows with their number is the machine's as much as the program's.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cli import hostfile, wait
+from cli.plain_cluster import PlainCluster
+from localcloud.hosts.capability import VARIABLE, examine
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack
+
+STACK = "local-ec2"
+NODES = (2, 4, 8, 16)
+"""The master among them."""
+LIMIT_SECONDS = 1800.0
+EVERY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds since `up` began."""
+
+    created: float
+    joined: float
+    mpiexec: float
+    """The first one, of a rank per slot, has ended."""
+    nodes: int
+    load: float
+    """Of the machine, the minute before."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    nodes: int
+    seconds: float
+    """From the group's new size until the master's hostfile has all."""
+    seconds_a_node: float
+    mpiexec: float
+    """A rank on each node."""
+    load: float
+
+
+class Bench:
+    def __init__(self, cloud: LocalCloud, key: Path) -> None:
+        self._key = key
+        self._stack = LocalStack(cloud, STACK)
+        self._environment = cloud.process_environment()
+        self._stack.prepare()
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        self._stack.set_config("gpumpi:target.ssh.publicKeys[0]", key.with_suffix(".pub").read_text().strip())
+        self._stack.set_config("gpumpi:pools[0].maxSize", str(max(NODES) - 1))
+        os.environ.update(self._environment)  # the verbs look there for AWS, as in a user's shell
+        self._cluster = PlainCluster(STACK, self._stack.project)
+
+    def start(self) -> Start:
+        load, seconds = _load(), _clock()
+        run = self._stack.run("up")
+        if not run.ok:
+            sys.exit(run.output)
+        created = seconds()
+        nodes = self._wait()
+        joined = seconds()
+        self._mpiexec("-n", str(2 * nodes), "-N", "2")
+        return Start(created, joined, seconds(), nodes, load)
+
+    def join(self, nodes: int) -> Joined:
+        """All workers at once, from none."""
+        self._cluster.scale(0)
+        self._wait()
+        load, seconds = _load(), _clock()
+        self._cluster.scale(nodes - 1)
+        self._wait()
+        joined = seconds()
+        self._mpiexec("-n", str(nodes), "-N", "1")
+        return Joined(nodes, joined, round(joined / nodes, 2), round(seconds() - joined, 1), load)
+
+    def destroy(self) -> None:
+        self._stack.run("destroy")
+
+    def _wait(self) -> int:
+        """How many nodes have joined."""
+        look = partial(hostfile.look, identity=self._key)
+        seen = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
+        return seen.in_service + 1
+
+    def _mpiexec(self, *options: str) -> None:
+        words = ["run", "-s", STACK, "--config-dir", str(self._stack.project), "-i", str(self._key), "--", "mpiexec", *options]
+        program = "from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.size"
+        command = [sys.executable, str(ROOT / "scripts" / "cluster"), *words, "python3", "-c", program]
+        subprocess.run(command, env=self._environment, check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+
+
+def _clock() -> Callable[[], float]:
+    """Seconds since now."""
+    began = time.monotonic()
+    return lambda: round(time.monotonic() - began, 1)
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="how many, the master among them")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    able = examine()
+    if not able.hosts:
+        sys.exit(str(able))
+    os.environ[VARIABLE] = str(max(NODES) + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = LocalCloud(Path(folder) / "cloud")
+        try:
+            cloud.start(lambda line: print(line, file=sys.stderr), hosts=True)
+            bench = Bench(cloud, Path(folder) / "key")
+            start = bench.start()
+            joins = [bench.join(nodes) for nodes in arguments.nodes]
+            bench.destroy()
+        finally:
+            cloud.stop()
+    if arguments.json:
+        print(json.dumps({"start": asdict(start), "joins": [asdict(one) for one in joins]}, indent=1))
+        return
+    _show(start, joins)
+
+
+def _show(start: Start, joins: list[Joined]) -> None:
+    first = Table("nodes", "created, s", "joined, s", "first mpiexec ended, s", "load before", title="From `up`")
+    first.add_row(*map(str, (start.nodes, start.created, start.joined, start.mpiexec, start.load)))
+    growth = Table("nodes", "joined, s", "s a node", "mpiexec, s", "load before", title="From `scale`, workers from none")
+    for one in joins:
+        growth.add_row(*map(str, (one.nodes, one.seconds, one.seconds_a_node, one.mpiexec, one.load)))
+    for table in (first, growth):
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

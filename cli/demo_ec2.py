@@ -1,0 +1,148 @@
+"""`scripts/cluster demo --ec2`: the life of a plain EC2 cluster, whose instances are hosts of their own on this machine."""
+
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from cli.demo_steps import FOLDER, Show, StepFailed, Steps, must
+from localcloud import workloads
+from localcloud.hosts import capability
+from localcloud.processes import ROOT
+
+RANKS = ("mpiexec", "-n", "8", "-N", "2")
+"""Of a master and three workers, two slots each."""
+HOSTS = 4
+FEWER = 1
+"""Workers after the scaling down."""
+
+
+class Demo(Steps):
+    """A master and workers that join by themselves; MPI jobs on them."""
+
+    def steps(self) -> None:
+        self.step("start the local cloud", self.start)
+        # The AMI is built here: the next step looks for its tags.
+        self.step("create", self.create)
+        self.step("wait until all have joined", self.join)
+        self.step("bring programs there", self.bring_programs)
+        self.step("allreduce on four hosts", self.allreduce)
+        self.step("train on four hosts", self.train)
+        self.step("scale down", self.scale)
+        self.step("run again", self.unchanged)
+        self.step("destroy", self.destroy)
+        self.step("look for leftovers", self.leftovers)
+        self.step("stop the local cloud", self.stop, always=True)
+
+    def start(self) -> str:
+        self.cloud.stop()  # what an interrupted demo left
+        able = capability.examine()
+        must(able.hosts, str(able))
+        self.cloud.start(self._tell, hosts=True)
+        self.stack.prepare()
+        self.key.parent.mkdir()
+        self.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "demo", "-f", str(self.key))
+        self.stack.set_config("gpumpi:target.ssh.publicKeys[0]", self.key.with_suffix(".pub").read_text().strip())
+        return f"AWS and Pulumi's providers on loopback; {able}"
+
+    def create(self) -> str:
+        run = self.pulumi("up")
+        return f"{run.changes.get('create', 0)} resources: a master, and a group of workers, which boot now"
+
+    def join(self) -> str:
+        self._cluster("wait", *self._identity, "--json")
+        hosts = json.loads(self._cluster("hosts", "--json"))["hosts"]
+        joined = [host for host in hosts if host["joined"]]
+        must(len(joined) == HOSTS, f"{len(joined)} of {HOSTS} hosts have joined: {hosts}")
+        slots = sum(host["slots"] for host in joined)
+        return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
+
+    def bring_programs(self) -> str:
+        """As one does on AWS: an archive through SSH into the shared folder."""
+        command = self._command("ssh", *self._identity, "--", "tar", "x", "-C", "/shared")
+        environment = self.cloud.process_environment()
+        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None and process.stderr is not None
+            with suppress(BrokenPipeError):  # what went wrong there is on its standard error
+                workloads.pack(process.stdin, self._tell)
+                process.stdin.close()
+            said = process.stderr.read().decode(errors="replace")
+        self.note((*command,), said)
+        if process.returncode:
+            raise StepFailed(said.strip() or f"tar ended with {process.returncode}")
+        return "ChainerMN, its training, and the digits that it learns are in /shared"
+
+    def allreduce(self) -> str:
+        """Each rank says where it is; the sum must be right on all."""
+        return self._run(*RANKS, "python3", "allreduce.py")[-1]
+
+    def train(self) -> str:
+        """The program fails unless it learns, with equal weights on all ranks."""
+        lines = self._run(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
+        for line in lines[:-1]:
+            self.console.print(f"  {line}", markup=False, soft_wrap=True)
+        return lines[-1]
+
+    def scale(self) -> str:
+        self._cluster("scale", str(FEWER), *self._identity)
+        return self._run("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
+
+    def unchanged(self) -> str:
+        """Who scaled keeps the size."""
+        control = self.cloud.control()
+        control.forget_calls()
+        run = self.pulumi("up")
+        writes = control.writes()
+        must(not run.changed and not writes, f"nothing should change, but: {run.changed} {writes}")
+        return f"{run.changes.get('same', 0)} resources unchanged, {FEWER} worker stays"
+
+    def destroy(self) -> str:
+        run = self.pulumi("destroy")
+        self.stack.remove()
+        return f"{run.changes.get('delete', 0)} resources deleted"
+
+    def leftovers(self) -> str:
+        left = self.cloud.control().leftovers()
+        must(not left, f"AWS still holds: {left}")
+        hosts = [host.instance_id for host in self.cloud.hosts()]
+        must(not hosts, f"still there: {hosts}")
+        return "no host, and the account holds what it held before"
+
+    def _tell(self, line: str) -> None:
+        self.console.print(f"  {line}", style="dim", markup=False)
+
+    @property
+    def key(self) -> Path:
+        """A key pair of the demo's own, gone with its local cloud."""
+        return self.cloud.folder / "project" / "ssh" / "key"
+
+    @property
+    def _identity(self) -> tuple[str, str]:
+        return "--identity", str(self.key)
+
+    def _run(self, *command: str) -> list[str]:
+        """What a command on the master printed, without mpiexec's own words: `[host:process] ...`."""
+        lines = self._cluster("run", *self._identity, "--", *command).splitlines()
+        return [line for line in lines if line and not line.startswith("[")]
+
+    def _cluster(self, verb: str, *options: str) -> str:
+        """`scripts/cluster VERB`, as one types it. Raises StepFailed."""
+        return self.command(*self._command(verb, *options))
+
+    def _command(self, verb: str, *options: str) -> list[str]:
+        where = ("--stack", self.stack.name, "--config-dir", str(self.stack.project))
+        return [sys.executable, str(ROOT / "scripts" / "cluster"), verb, *where, *options]
+
+
+SHOW = Show(
+    name="demo-ec2",
+    stack="local-ec2",
+    steps=Demo,
+    title="The life of a plain EC2 cluster on a local AWS, whose instances are hosts on this machine. No account, no cost.",
+    goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
+)
+
+
+def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+    return SHOW.run(verbose=verbose, as_json=as_json, folder=folder)

@@ -1,0 +1,218 @@
+"""Steps of a demo on a local cloud: each does something, checks it, and is a line of the closing table."""
+
+import fcntl
+import json
+import shlex
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from cli import progress
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack, Run, Verb
+
+FOLDER = ROOT / ".local"
+"""Git ignores it."""
+
+
+class StepFailed(Exception):
+    """The step ran but did not do what it should."""
+
+
+class StepSkipped(Exception):
+    """This machine cannot do it; the text says why."""
+
+
+class AlreadyRunning(Exception):
+    """Two demos in one folder would take each other's servers away."""
+
+
+@dataclass
+class StepResult:
+    """One line of the closing table and of demo.json."""
+
+    step: str
+    seconds: float = 0.0
+    ok: bool = False
+    skipped: bool = False
+    detail: str = ""
+
+
+@dataclass
+class Steps(ABC):
+    """The steps in order. A step after a failed one is skipped, except the one that cleans up."""
+
+    cloud: LocalCloud
+    stack: LocalStack
+    log: Path
+    console: Console
+    verbose: bool = False
+    results: list[StepResult] = field(default_factory=list)
+
+    @abstractmethod
+    def steps(self) -> None:
+        """Call `step` for each."""
+
+    def run(self) -> bool:
+        """Run all steps; true when every step did what it should."""
+        self.steps()
+        return all(result.ok for result in self.results)
+
+    def stop(self) -> str:
+        """The last step of every demo."""
+        servers = self.cloud.servers()
+        self.cloud.stop()
+        alive = [server.name for server in servers if server.process()]
+        must(not alive, f"still running: {alive}")
+        must(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
+        return "no process and no file left"
+
+    def step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
+        result = StepResult(title)
+        self.results.append(result)
+        if not always and any(not earlier.ok for earlier in self.results[:-1]):
+            result.skipped, result.detail = True, "an earlier step failed"
+            return
+        self.console.print(f"[bold]{title}[/]")
+        started = time.monotonic()
+        try:
+            result.detail = action()
+            result.ok = True
+        except StepSkipped as reason:
+            result.ok = result.skipped = True
+            result.detail = str(reason)
+        except Exception as error:  # the table must name whatever went wrong, and the cloud must still be stopped
+            result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
+        result.seconds = round(time.monotonic() - started, 1)
+        self.console.print(f"  {_mark(result)} {result.seconds} s  ", end="")
+        self.console.print(result.detail, markup=False, soft_wrap=True)
+
+    def pulumi(self, verb: Verb) -> Run:
+        """One engine run; its output goes to the log, and to the terminal when asked or when it failed."""
+        with nullcontext() if self.verbose else progress.shown(self.console, verb) as watch:
+            run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
+        with self.log.open("a") as log:
+            log.write(f"$ pulumi {verb} -s {self.stack.name}\n{run.output}\n")
+        if not run.ok:
+            if not self.verbose:
+                self.console.print(run.output, markup=False, soft_wrap=True)
+            raise StepFailed("; ".join(run.errors) or f"pulumi {verb} ended with exit code {run.exit_code}")
+        return run
+
+    def command(self, *command: str, variables: Mapping[str, str] | None = None) -> str:
+        """What a program prints that reaches the local cloud as its user does. Raises StepFailed."""
+        environment = {**self.cloud.process_environment(), **(variables or {})}
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        self.note(command, done.stdout + done.stderr)
+        if done.returncode:
+            raise StepFailed(_last_words(done.stderr) or _last_words(done.stdout) or f"ended with exit code {done.returncode}")
+        return done.stdout
+
+    def note(self, command: tuple[str, ...], said: str) -> None:
+        """Into the log."""
+        with self.log.open("a") as log:
+            log.write(f"$ {shlex.join(command)}\n{said}\n")
+
+
+def _mark(result: StepResult) -> str:
+    return "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
+
+
+def _last_words(text: str) -> str:
+    return "; ".join(text.strip().splitlines()[-3:])
+
+
+def must(condition: bool, reason: str) -> None:
+    if not condition:
+        raise StepFailed(reason)
+
+
+@dataclass(frozen=True)
+class Show:
+    """A demo as one starts it."""
+
+    name: str
+    """Of its lock, log and table, and of its local cloud's folder."""
+    stack: str
+    steps: type[Steps]
+    title: str
+    goes_on: str
+    """What to do next."""
+
+    def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+        """Run it, print the closing table, write NAME.json; 0 only if every step did what it should."""
+        console = Console(highlight=False, stderr=as_json)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the local cloud is stopped, as by ^C
+        try:
+            with _only_one(folder, self.name):
+                return self._run(console, folder, verbose=verbose, as_json=as_json)
+        except AlreadyRunning as error:
+            console.print(str(error), style="red", markup=False, soft_wrap=True)
+            return 1
+
+    def _run(self, console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
+        table, log = folder / f"{self.name}.json", folder / f"{self.name}.log"
+        log.unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
+        cloud = LocalCloud(folder / self.name)
+        steps = self.steps(cloud, LocalStack(cloud, self.stack), log, console, verbose)
+        console.print(self.title, soft_wrap=True)
+        started = time.monotonic()
+        try:
+            ok = steps.run()
+        except KeyboardInterrupt:
+            console.print("interrupted; stopping the local cloud")
+            cloud.stop()
+            raise
+        table.write_text(json.dumps([asdict(result) for result in steps.results], indent=2) + "\n")
+        console.print()
+        console.print(_table(steps.results, time.monotonic() - started))
+        console.print()
+        console.print(f"Pulumi's own output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
+        if ok:
+            console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
+        if as_json:
+            print(table.read_text(), end="")
+        return 0 if ok else 1
+
+
+@contextmanager
+def _only_one(folder: Path, name: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(f"a demo runs already in {folder}") from None
+        yield
+
+
+def _table(results: list[StepResult], seconds: float) -> Table:
+    table = Table(
+        "step",
+        "result",
+        Column("seconds", justify="right"),
+        "what happened",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for result in results:
+        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", escape(result.detail))
+    table.add_row("in all", "", f"{seconds:.1f}", "", style="bold")
+    return table
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

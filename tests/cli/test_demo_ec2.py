@@ -1,0 +1,101 @@
+"""`scripts/cluster demo --ec2`: a plain EC2 cluster's life, on real hosts."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import demo_ec2
+from localcloud.hosts import capability
+from localcloud.hosts.capability import Capability
+from localcloud.instance import LocalCloud
+from tests.cli.checkout import Checkout
+from tests.hosts.cluster import namespaces, remains
+
+pytestmark = pytest.mark.xdist_group("demo-ec2")
+
+STEPS = [
+    "start the local cloud",
+    "create",
+    "wait until all have joined",
+    "bring programs there",
+    "allreduce on four hosts",
+    "train on four hosts",
+    "scale down",
+    "run again",
+    "destroy",
+    "look for leftovers",
+    "stop the local cloud",
+]
+
+
+@pytest.fixture
+def able() -> None:
+    found = capability.examine()
+    if not found.hosts:
+        pytest.skip("; ".join(found.missing))
+
+
+def cloud_in(checkout: Checkout) -> LocalCloud:
+    return LocalCloud(checkout.folder / ".local" / "demo-ec2")
+
+
+def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: Checkout) -> None:
+    done = checkout.cluster("demo", "--ec2", "--json")
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)
+    assert [step["step"] for step in steps] == STEPS
+    assert all(step["ok"] and not step["skipped"] for step in steps), steps
+    assert json.loads((checkout.folder / ".local" / "demo-ec2.json").read_text()) == steps
+    told = {step["step"]: step["detail"] for step in steps}
+    assert told["wait until all have joined"].startswith("4 hosts with 8 slots: ")
+    assert re.fullmatch(r"allreduce of 8 ranks is right(: |, )(2 on ip-[0-9-]+(, )?){4}", told["allreduce on four hosts"])
+    trained = re.fullmatch(
+        r"8 ranks on 4 hosts, 10 epochs in [\d.]+ s: accuracy (0\.\d+|1\.0+), weights equal on all ranks",
+        told["train on four hosts"],
+    )
+    assert trained and float(trained[1]) > 0.9
+    epochs = [line.split() for line in done.stderr.splitlines() if re.fullmatch(r" +\d+( +\d+\.\d{4}){4}", line)]
+    assert [int(epoch) for epoch, *_ in epochs] == list(range(1, 11))
+    assert float(epochs[-1][1]) < float(epochs[0][1]), "the loss falls"
+    assert re.fullmatch(r"allreduce of 4 ranks is right: (2 on ip-[0-9-]+(, )?){2}", told["scale down"])
+    assert remains(cloud_in(checkout)) == []
+
+
+def test_an_interrupted_demo_leaves_nothing(able: None, checkout: Checkout) -> None:
+    cloud = cloud_in(checkout)
+    command = [sys.executable, "scripts/cluster", "demo", "--ec2"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
+    with subprocess.Popen(
+        command, cwd=checkout.folder, env=kept, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            said = list(takewhile(lambda line: line != f"{STEPS[2]}\n", demo.stdout))
+            hosts = [host.instance_id for host in cloud.hosts()]
+            assert hosts and namespaces(cloud), said
+            os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
+            demo.communicate(timeout=120)
+            assert demo.returncode != 0
+        finally:
+            demo.kill()
+            cloud.stop()
+    assert remains(cloud, *hosts) == []
+    assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
+
+
+def test_where_there_can_be_no_hosts_it_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
+    assert demo_ec2.main(folder=tmp_path, as_json=True) == 1
+    steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert steps[0]["detail"] == "EC2 instances are only records here: hosts need root"
+    assert [step["step"] for step in steps if not step["skipped"]] == [STEPS[0], STEPS[-1]]

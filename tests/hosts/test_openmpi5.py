@@ -1,0 +1,21 @@
+"""A plain EC2 cluster whose AMI has Open MPI 5."""
+
+import pytest
+
+from tests.hosts.cluster import HandMade
+
+pytestmark = pytest.mark.xdist_group("hosts")
+
+
+@pytest.fixture(scope="module")
+def openmpi() -> str:
+    return "5"
+
+
+def test_mpirun_of_open_mpi_5_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None:
+    workers = cluster.await_workers()
+    assert "5." in cluster.ssh(cluster.master, "mpirun --version").stdout.splitlines()[0]
+    done = cluster.mpirun(cluster.master)
+    assert done.returncode == 0, done.stderr
+    hosts = [line.split()[0] for line in done.stdout.splitlines() if line.endswith(" 4 10")]
+    assert sorted(hosts) == sorted(f"ip-{cluster.address(one).replace('.', '-')}" for one in workers for _ in range(2))

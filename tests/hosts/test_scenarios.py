@@ -1,0 +1,205 @@
+"""What happens to plain EC2 clusters in their lives, on real hosts. The tests build on each other's cluster."""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.hosts.capability import VARIABLE
+from localcloud.tools import debian
+from localcloud.tools.build import BuildError
+from localcloud.tools.debian import Package
+from tests.hosts.cluster import BUCKET, GROUP, SLOTS, HandMade, await_true
+
+pytestmark = pytest.mark.xdist_group("hosts")
+
+TICKING = """
+import pathlib, sys, time
+from mpi4py import MPI
+c = MPI.COMM_WORLD
+while not c.allreduce(pathlib.Path(sys.argv[1]).exists(), MPI.MAX):
+    time.sleep(0.1)
+print("rank", c.rank, "of", c.size, "was told to end", flush=True)
+"""
+
+
+SKEWED = """
+install -d /etc/systemd/system/gpumpi-join.service.d
+cat >/etc/systemd/system/gpumpi-join.service.d/clock.conf <<'END'
+[Service]
+Environment=LD_PRELOAD=/shared/libfaketime.so.1 FAKETIME=@offset@ FAKETIME_DONT_FAKE_MONOTONIC=1
+END
+systemctl daemon-reload
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def room() -> Iterator[None]:
+    """For a master, four workers and a stranger."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "6")
+        yield
+
+
+def notices(cluster: HandMade) -> dict[str, Any]:
+    """What is in the bucket, by instance id."""
+    s3 = cluster.client("s3")
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ()) if one["Key"].endswith("/notice.json")]
+    return {key.split("/")[1].partition(":")[2]: json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in keys}
+
+
+def empty(cluster: HandMade, *members: str) -> None:
+    """The members' notices expire."""
+    s3 = cluster.client("s3")
+    for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
+        if any(member in one["Key"] for member in members):
+            s3.delete_object(Bucket=BUCKET, Key=one["Key"])
+
+
+def newcomer(cluster: HandMade, known: set[str]) -> str:
+    """A worker that was not there before."""
+    return str(await_true(lambda: sorted(cluster.workers().keys() - known))[0])
+
+
+def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
+    """A detached job on these hosts, until it is told to end; the run's id."""
+    lines = "".join(f"{cluster.address(id)} slots={count}\n" for id, count in hosts.items())
+    write = f"printf %s {shlex.quote(TICKING)} >/shared/ticking.py; printf %s {shlex.quote(lines)} >/shared/{name}.hosts"
+    assert cluster.ssh(cluster.master, write).returncode == 0
+    command = ["mpirun", "--hostfile", f"/shared/{name}.hosts", "python3", "/shared/ticking.py", f"/shared/{name}.end"]
+    started = cluster.done("run", "--detach", "--", *command)
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
+
+
+def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
+    """It ends well, with all its ranks."""
+    cluster.ssh(cluster.master, f"touch /shared/{name}.end")
+    ended = cluster.done("run", "--attach", id)
+    assert ended.returncode == 0, ended.stderr
+    told = [f"rank {rank} of {ranks} was told to end" for rank in range(ranks)]
+    assert sorted(line for line in ended.stdout.splitlines() if line.startswith("rank")) == told
+
+
+def test_jobs_run_on_while_their_cluster_grows_to_four_and_shrinks_to_none(cluster: HandMade) -> None:
+    kept, _ = cluster.await_workers()
+    protection = {"AutoScalingGroupName": GROUP, "InstanceIds": [kept]}
+    cluster.groups.set_instance_protection(ProtectedFromScaleIn=True, **protection)
+    wide = start_job(cluster, "wide", {kept: 2, cluster.master: 1})
+    narrow = start_job(cluster, "narrow", {cluster.master: 2})
+    for size in (4, 1, 0):
+        if size == 0:
+            end_job(cluster, "wide", wide, ranks=3)
+            cluster.groups.set_instance_protection(ProtectedFromScaleIn=False, **protection)
+        scaled = cluster.done("scale", str(size))
+        assert scaled.returncode == 0, scaled.stderr
+        members = cluster.in_service() or [cluster.master]
+        assert len(members) == max(size, 1) and (size == 0 or kept in members)
+        assert sorted(cluster.hostfile(cluster.master)) == sorted(f"{cluster.address(one)} slots={SLOTS}" for one in members)
+    end_job(cluster, "narrow", narrow, ranks=2)
+
+
+def test_a_worker_that_cannot_boot_and_one_that_cannot_join_leave_their_logs_and_are_replaced(cluster: HandMade) -> None:
+    cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
+    cluster.scale(1)
+    broken = newcomer(cluster, set())
+    fine = cluster.user_data("worker")
+    cluster.new_workers_get(cluster.user_data("worker", then="systemctl stop ssh", join_seconds=3))
+    with cluster.verb("wait", "--minutes", "4") as waiting:
+        try:
+            silent = newcomer(cluster, {broken})
+            cluster.new_workers_get(fine)
+            _, said = waiting.communicate(timeout=240)
+        finally:
+            waiting.kill()
+    assert waiting.returncode == 0, said
+    assert f"{broken} could not join" in said
+    assert "| ls: cannot access '/no/such/folder': No such file or directory" in said
+    assert "| gpumpi: boot failed in line" in said
+    assert f"{silent} could not join" in said
+    assert re.search(r"\| gpumpi: not joined \d+ s after its boot: the master", said)
+    cluster.scale(2)
+    assert len(cluster.await_workers(broken, silent)) == 2
+
+
+def test_a_bucket_that_was_emptied_is_filled_again_and_no_stranger_is_let_in_who_publishes_there(cluster: HandMade) -> None:
+    workers = cluster.await_workers()
+    members = [cluster.master, *workers]
+    before = cluster.hostfile(cluster.master)
+    stranger = cluster.run(UserData=cluster.user_data("worker"), IamInstanceProfile={"Name": "worker"})
+    key = await_true(lambda: notices(cluster).get(stranger))["user_key"]
+    for _ in range(2):  # who has published twice has read in between what the stranger published
+        empty(cluster, *members)
+        assert cluster.hostfile(cluster.master) == before
+        assert cluster.ssh(cluster.master, f"ssh {cluster.address(workers[0])} true").returncode == 0
+        await_true(lambda: set(members) <= notices(cluster).keys())
+    for member in members:
+        believed = cluster.ssh(
+            member, "cat /etc/gpumpi/authorized_keys /etc/gpumpi/hostfile /etc/ssh/ssh_known_hosts /etc/hosts"
+        ).stdout
+        assert key not in believed and cluster.address(stranger) not in believed
+    refused = cluster.ssh(stranger, f"ssh {cluster.address(cluster.master)} id")
+    assert refused.returncode == 255 and "Permission denied" in refused.stderr
+    cluster.ssh.hang_up(stranger)
+    cluster.ec2.terminate_instances(InstanceIds=[stranger])
+
+
+def test_while_s3_is_away_a_lost_worker_is_dropped_and_its_successor_joins_when_it_is_back(cluster: HandMade) -> None:
+    lost, kept = cluster.await_workers()
+    cluster.cloud.control().plan_fault(service="s3", operation="*", code="ServiceUnavailable", status=503, times=10_000)
+    try:
+        cluster.ec2.terminate_instances(InstanceIds=[lost])
+        successor = newcomer(cluster, {lost, kept})
+        await_true(lambda: cluster.hostfile(cluster.master) == [f"{cluster.address(kept)} slots={SLOTS}"])
+        await_true(lambda: "user data of a worker" in cluster.console(successor))
+        assert cluster.workers()[successor] == "Pending:Wait"
+    finally:
+        cluster.cloud.control().clear_faults()
+    assert cluster.await_workers(lost) == sorted([kept, successor])
+
+
+def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
+    try:
+        folder = debian.ensure(Package("faketime", ("faketime",)), print)
+    except BuildError as error:
+        pytest.skip(str(error))
+    library = next(one for base in (folder.parent, Path("/usr/lib")) for one in base.rglob("libfaketime.so.1"))
+    shared = next((cluster.cloud.folder / "file-systems").rglob("ticking.py")).parent
+    shutil.copy(library, shared)
+    known = set(cluster.await_workers())
+    for count, offset in enumerate(("+60", "-60"), start=3):
+        cluster.new_workers_get(cluster.user_data("worker", then=SKEWED.replace("@offset@", offset)))
+        cluster.scale(count)
+        skewed = newcomer(cluster, known)
+        known.add(skewed)
+    seen = cluster.done("wait", "--minutes", "3")
+    assert seen.returncode == 0 and "4 of 4 workers joined" in seen.stderr, seen.stderr
+    clocks = cluster.ssh(skewed, "LD_PRELOAD=/shared/libfaketime.so.1 FAKETIME=-60 date +%s; date +%s").stdout.split()
+    assert 58 <= int(clocks[1]) - int(clocks[0]) <= 70, "the library does its work there"
+    cluster.new_workers_get(cluster.user_data("worker"))
+    cluster.done("scale", "2")
+
+
+def test_a_run_that_a_reboot_of_the_master_ends_is_told_so_and_the_master_comes_back(cluster: HandMade) -> None:
+    cluster.await_workers()
+    with cluster.verb("run", "--", "sh", "-c", "echo begun; sleep 600") as looking:
+        assert looking.stdout is not None
+        try:
+            assert looking.stdout.readline() == "begun\n"
+            cluster.ssh.hang_up(cluster.master)
+            cluster.ec2.reboot_instances(InstanceIds=[cluster.master])
+            _, said = looking.communicate(timeout=180)
+        finally:
+            looking.kill()
+    assert looking.returncode == 255, said
+    assert "the connection broke; the command runs on, reconnecting" in said
+    assert "ended without an exit code: the master was restarted, or it was killed; look again with: " in said
+    assert cluster.done("wait").returncode == 0
+    again = cluster.done("run", "--", "mpirun", "-n", "4", "-N", "2", "hostname")
+    names = [line for line in again.stdout.splitlines() if line.startswith("ip-")]
+    assert again.returncode == 0 and len(names) == 4 and len(set(names)) == 2, again

@@ -1,0 +1,125 @@
+"""ChainerMN's MNIST example on all ranks: `mpiexec -n 8 -N 2 python3 train_mnist.py`.
+
+A perceptron learns handwritten digits: each rank a part of them, with gradients averaged over all ranks at every step.
+The digits are the 1797 small ones of scikit-learn. On GPUs: `--communicator pure_nccl`, one rank a GPU.
+Ends with another exit code than 0 unless all ranks have the same weights in the end, and know digits that they have not seen.
+"""
+
+import argparse
+import hashlib
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the cores
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import chainermn
+import numpy as np
+from chainer import training
+from chainer.training import extensions
+from chainermn import global_except_hook
+
+DIGITS = Path(__file__).with_name("digits.csv.gz")
+"""64 pixels of 0 to 16, and which digit it is, a line."""
+TAUGHT = 1500
+ENOUGH = 0.9
+"""Accuracy on digits that were not taught."""
+
+
+class Perceptron(chainer.Chain):
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        with self.init_scope():
+            self.first, self.second, self.last = L.Linear(None, units), L.Linear(None, units), L.Linear(None, 10)
+
+    def forward(self, pixels: Any) -> Any:
+        return self.last(F.relu(self.second(F.relu(self.first(pixels)))))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--communicator", default="naive", help="naive works everywhere; pure_nccl is for GPUs")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
+    parser.add_argument("--units", type=int, default=100)
+    arguments = parser.parse_args()
+    global_except_hook.add_hook()  # else the other ranks would wait for one that failed
+    np.random.seed(0)  # of the first weights
+    ranks = chainermn.create_communicator(arguments.communicator)
+    model = L.Classifier(Perceptron(arguments.units))
+    if arguments.communicator == "pure_nccl":
+        chainer.cuda.get_device_from_id(ranks.intra_rank).use()
+        model.to_gpu()
+    began = time.monotonic()
+    accuracy = train(ranks, model, arguments)
+    everywhere, hosts = ranks.gather_obj(weights(model)), ranks.gather_obj(socket.gethostname())
+    verdict = None
+    if ranks.rank == 0:
+        equal = "equal" if len(set(everywhere)) == 1 else "DIFFERENT"
+        verdict = 0 if equal == "equal" and accuracy > ENOUGH else 1
+        print(
+            f"{ranks.size} ranks on {len(set(hosts))} hosts, {arguments.epochs} epochs in {time.monotonic() - began:.1f} s: "
+            f"accuracy {accuracy:.3f}, weights {equal} on all ranks",
+            flush=True,
+        )
+    return int(ranks.bcast_obj(verdict))
+
+
+def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
+    """The accuracy in the end."""
+    optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.Adam(), ranks)
+    optimizer.setup(model)
+    taught, unseen = digits() if ranks.rank == 0 else (None, None)
+    taught = chainermn.scatter_dataset(taught, ranks, shuffle=True, seed=0)
+    unseen = chainermn.scatter_dataset(unseen, ranks)
+    lessons = chainer.iterators.SerialIterator(taught, arguments.batch)
+    questions = chainer.iterators.SerialIterator(unseen, arguments.batch, repeat=False, shuffle=False)
+    device = ranks.intra_rank if arguments.communicator == "pure_nccl" else -1
+    updater = training.StandardUpdater(lessons, optimizer, device=device)
+    trainer = training.Trainer(updater, (arguments.epochs, "epoch"), out=str(Path.home()))
+    trainer.extend(chainermn.create_multi_node_evaluator(extensions.Evaluator(questions, model, device=device), ranks))
+    log = extensions.LogReport(filename=None)
+    trainer.extend(log)
+    if ranks.rank == 0:
+        print("epoch      loss  accuracy  loss of unseen  accuracy of unseen", flush=True)
+        trainer.extend(show(log), trigger=(1, "epoch"))
+    trainer.run()
+    return float(log.log[-1]["validation/main/accuracy"])
+
+
+def show(log: Any) -> Any:
+    @training.make_extension(priority=extensions.LogReport.priority - 1)
+    def line(trainer: Any) -> None:
+        seen = log.log[-1]
+        loss, accuracy = seen["main/loss"], seen["main/accuracy"]
+        unseen = f"{seen['validation/main/loss']:14.4f}  {seen['validation/main/accuracy']:18.4f}"
+        print(f"{seen['epoch']:5}  {loss:8.4f}  {accuracy:8.4f}  {unseen}", flush=True)
+
+    return line
+
+
+def digits() -> tuple[Any, Any]:
+    """Those to learn from, and those to be asked about."""
+    lines = np.loadtxt(DIGITS, delimiter=",")
+    lines = lines[np.random.RandomState(0).permutation(len(lines))]
+    pixels, answers = (lines[:, :-1] / 16).astype(np.float32), lines[:, -1].astype(np.int32)
+    both = chainer.datasets.TupleDataset(pixels, answers)
+    return chainer.datasets.split_dataset(both, TAUGHT)
+
+
+def weights(model: Any) -> str:
+    """The same for the same weights, to the last bit."""
+    together = hashlib.sha256()
+    for name, parameter in sorted(model.namedparams()):
+        together.update(name.encode() + chainer.cuda.to_cpu(parameter.array).tobytes())
+    return together.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
