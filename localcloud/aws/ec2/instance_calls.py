@@ -79,7 +79,9 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
 
 def find(backend: Any, ids: list[str]) -> list[Any]:
     """The instances with these ids, in their order."""
-    known = {instance.id: instance for reservation in backend.reservations.values() for instance in reservation.instances}
+    # a copy, since nodes that start ask while others are launched
+    reservations = list(backend.reservations.values())
+    known = {instance.id: instance for reservation in reservations for instance in reservation.instances}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
     if malformed:
         raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')

@@ -57,7 +57,7 @@ def mount(
 
 
 def _instances(ec2: Any) -> Any:
-    return (instance for reservation in ec2.reservations.values() for instance in reservation.instances)
+    return (instance for reservation in list(ec2.reservations.values()) for instance in reservation.instances)
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:

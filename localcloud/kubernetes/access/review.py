@@ -125,7 +125,7 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
     """Instances call their role's session by their own id."""
-    for reservation in backend_of("ec2", cluster.account, cluster.region).reservations.values():
+    for reservation in list(backend_of("ec2", cluster.account, cluster.region).reservations.values()):
         for instance in reservation.instances:
             if instance.id == instance_id:
                 return str(instance.private_dns_name)
