@@ -26,4 +26,4 @@ done
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
-apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}"
+apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors are on the other
