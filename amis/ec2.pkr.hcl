@@ -15,6 +15,9 @@ variable "ubuntu_user" {
 }
 
 locals {
+  # The source's own user would get 1000, which is the job user's on file systems that clusters share.
+  admin_uid = 1900
+
   ec2_provisioners = [
     "install-python",
     "install-nvidia-driver",
@@ -44,6 +47,7 @@ source "amazon-ebs" "ubuntu" {
   instance_type       = var.instance_type
   subnet_id           = var.subnet_id
   shutdown_behavior   = "terminate"
+  user_data           = "#cloud-config\nuser: {uid: ${local.admin_uid}}\n"
 
   source_ami_filter {
     owners      = ["099720109477"]

@@ -173,7 +173,7 @@ locals {
   )
 
   # Run by a user who may become root; what the login's environment has (a proxy) stays.
-  as_root = "chmod +x {{ .Path }}; sudo --preserve-env env {{ .Vars }} {{ .Path }}"
+  as_root = "chmod +x {{ .Path }}; sudo --preserve-env --set-home env {{ .Vars }} {{ .Path }}"
 
   prepare = [
     "mkdir -p /tmp/amis /tmp/cache/built",

@@ -40,8 +40,8 @@ options+=("${more[@]}")
 
 # What was compiled from the same source, with the same options, on the same system, is the same.
 system=$(grep --extended-regexp '^(ID|VERSION_ID)=' /etc/os-release)
-parts=$(find /opt/ucx/ /opt/amazon/efa/ /opt/cuda-headers/ "$cuda/version.json" -maxdepth 1 -printf '%p ' 2>/dev/null || true)
-key=$(echo "$sha256 ${options[*]} $system $(uname --machine) $(readlink --canonicalize "$cuda" /opt/ucx) $parts" | sha256sum | cut -c 1-16)
+with=$(readlink --canonicalize "$cuda" /opt/ucx && cat /opt/amazon/efa_installed_packages 2>/dev/null || true)
+key=$(echo "$sha256 ${options[*]} $system $(uname --machine) $with" | sha256sum | cut -c 1-16)
 kept=${BUILD_CACHE:-}/openmpi-$version-$key.tar.gz
 
 if [[ $(cat "$folder/.complete" 2>/dev/null) != "$key" ]]; then
@@ -63,12 +63,12 @@ if [[ $(cat "$folder/.complete" 2>/dev/null) != "$key" ]]; then
     echo "compiling Open MPI $version with $(nproc) processors"
     run make --silent --jobs="$(nproc)"
     run make --silent install
-    echo "$key" >"$folder/.complete"
     if [[ -n ${BUILD_CACHE:-} ]]; then
       mkdir -p "$BUILD_CACHE"
       tar --create --gzip --file "$kept.part" --directory /opt "openmpi-$version"
       mv "$kept.part" "$kept"
     fi
   fi
+  echo "$key" >"$folder/.complete"
 fi
 "$here/register-mpi.sh" OpenMPI "$version" "$folder"

@@ -72,7 +72,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
     return {
         **cloud.process_environment(),
         "PATH": f"{tools.ensure(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
-        "PACKER_PLUGIN_PATH": str(_plugins(report)),
+        "PACKER_PLUGIN_PATH": str(plugins(report)),
         "PACKER_CONFIG_DIR": str(cache / "packer"),
         "CHECKPOINT_DISABLE": "1",
         **{f"PKR_VAR_{name}": value for name, value in variables.items()},
@@ -130,7 +130,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
 
 
-def _plugins(report: Report) -> Path:
+def plugins(report: Report) -> Path:
     """A folder in which Packer finds the plugin in the version that the templates ask for."""
     plugin = tools.ensure(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
