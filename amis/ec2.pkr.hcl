@@ -134,8 +134,8 @@ build {
   }
   provisioner "file" {
     direction   = "download"
-    source      = "/tmp/cache/built/"
-    destination = "${local.cache}/built/"
+    source      = "/tmp/cache/built"
+    destination = "${local.cache}/"
   }
   provisioner "shell" {
     execute_command = local.as_root

@@ -39,6 +39,8 @@ SKIPPED: Mapping[str, str] = {
     "install-ssm-agent": "the local Session Manager needs no agent",
     "install-efs-utils": "local hosts have a stand-in of the mount helper",
 }
+OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
+"""Quick to compile. On AWS it is the template's default."""
 CIDR = "10.255.0.0/28"
 _CERTIFICATES = "certificates.pem"
 
@@ -62,8 +64,8 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "custom_endpoint": cloud.server("aws").url,
         "ubuntu_user": "debian",  # of the root that stands for Canonical's images
         "openmpi_origin": "debian",
-        "openmpi_flags": "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1",
-        "debian_mirror": _debian_mirror(),
+        "openmpi_flags": OPENMPI_FLAGS,
+        "debian_mirror": debian_mirror(),
         "skip": json.dumps(SKIPPED),
         "cache": str(cache),
         "environment": json.dumps(_pip_settings(cache)),
@@ -156,7 +158,7 @@ def _pip_settings(cache: Path) -> list[str]:
     return [*settings, f"PIP_INDEX_URL={found[1]}"] if found else settings
 
 
-def _debian_mirror() -> str:
+def debian_mirror() -> str:
     """The one that this machine's apt asks, where it is a Debian."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:
