@@ -7,7 +7,7 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 source "$here/../versions.pkrvars.hcl"
 folder=/opt/cuda-headers-$cuda_headers_version
 
-[[ -e /usr/local/cuda/include/cuda.h && ! -L /usr/local/cuda ]] && exit 0
+[[ -e /usr/local/cuda/include/cuda.h ]] && exit 0
 if [[ ! -e $folder/.complete ]]; then
   "$here/install-packages.sh" ca-certificates gcc libc6-dev python3 python3-pip unzip
   work=$(mktemp --directory)

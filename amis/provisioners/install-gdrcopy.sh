@@ -20,8 +20,9 @@ ldconfig
 name=gdrdrv module=/usr/src/gdrdrv-$gdrcopy_version
 rm -rf "$module"
 cp --recursive "$work/src/gdrdrv" "$module"
-cp "$work/packages/dkms.conf" "$module/"
-sed --in-place "s/@FULL_VERSION@/$gdrcopy_version/g; s/@VERSION@/$gdrcopy_version/g; s/@MODULE_LOCATION@//g" "$module/dkms.conf"
+cp --recursive "$work/packages/dkms.conf" "$work/scripts" "$module/"
+place=$(awk '/^MODULE_SUBDIR/ { print $3 }' "$module/Makefile") # as its packages do it
+sed --in-place "s|@FULL_VERSION@|$gdrcopy_version|; s|@VERSION@|$gdrcopy_version|; s|@MODULE_LOCATION@|$place|" "$module/dkms.conf"
 dkms add -m "$name" -v "$gdrcopy_version" 2>/dev/null || true # known already
 dkms build -m "$name" -v "$gdrcopy_version"
 dkms install -m "$name" -v "$gdrcopy_version" --force

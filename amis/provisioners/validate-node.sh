@@ -2,12 +2,15 @@
 # Fails unless all that a node has to have is there, in the versions of the variables file, and two ranks run. What was skipped
 # by name is not looked for.
 #   NODE_KIND    ec2 (default) or eks
+#   OPENMPI_SERIES, OPENMPI_ORIGIN   as for build-openmpi.sh
 #   FRAMEWORKS   the sets that were asked for
 #   LOGIN_USER   mpiuser by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
+case ${OPENMPI_ORIGIN:-upstream} in upstream) origin=source ;; *) origin=$OPENMPI_ORIGIN ;; esac
+openmpi_version=openmpi${OPENMPI_SERIES:-4}_${origin}_version # the name of the variable
 record=/etc/gpumpi/provisioners user=${LOGIN_USER:-mpiuser}
 
 wanted=(install-python install-nvidia-driver install-cuda-toolkit install-cuda-headers install-gdrcopy install-efa build-ucx
@@ -42,11 +45,13 @@ is_there() {
       ;;
     build-ucx) says "$ucx_version" /opt/ucx/bin/ucx_info -v && says cuda /opt/ucx/bin/ucx_info -d ;;
     build-openmpi)
-      says mpi_built_with_cuda_support:value:true ompi_info --parsable --all && grep --quiet --word-regexp --no-messages \
-        --extended-regexp "MPI_VERSION=(${openmpi4_source_version}|${openmpi4_debian_version}|${openmpi5_source_version}|${openmpi5_debian_version})" \
-        /etc/gpumpi/mpi
+      says mpi_built_with_cuda_support:value:true ompi_info --parsable --all &&
+        grep --quiet --line-regexp --fixed-strings "MPI_VERSION=${!openmpi_version}" /etc/gpumpi/mpi
       ;;
-    install-nccl) [[ $(sed --quiet 's/^#define NCCL_SUFFIX .*//; s/^#define NCCL_VERSION_CODE //p' /usr/include/nccl.h) -gt 0 ]] && says "${nccl_version%-*}" ls -l /usr/lib/x86_64-linux-gnu /usr/lib64 ;;
+    install-nccl)
+      # shellcheck disable=SC2016 # of awk
+      says "${nccl_version%-*}" awk '/define NCCL_(MAJOR|MINOR|PATCH) / { v = v dot $3; dot = "." } END { print v }' /usr/include/nccl.h
+      ;;
     build-nccl-tests) [[ -x /opt/nccl-tests/all_reduce_perf && $(cat /opt/nccl-tests/.complete) == "$nccl_tests_version-"* ]] ;;
     install-mpi4py) says "$mpi4py_version" python3 -c 'import mpi4py; print(mpi4py.__version__)' ;;
     install-frameworks)

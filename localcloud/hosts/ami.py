@@ -85,6 +85,10 @@ def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
     """Id of the new AMI. Each line of Packer's goes to `report`. Raises BuildError with their end when it fails."""
+    if cloud.is_running() and not cloud.has_hosts:
+        raise BuildError(
+            "this local cloud has no hosts, and Packer needs a machine to build on: start it as root, without --no-hosts"
+        )
     with subnet_in(cloud, region) as subnet:
         _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
     return newest(output, series)
