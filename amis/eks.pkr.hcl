@@ -120,7 +120,7 @@ build {
   }
   provisioner "file" {
     direction   = "download"
-    source      = "/tmp/cache/built"
+    source      = "/tmp/cache/built/"
     destination = "${local.cache}/"
   }
   provisioner "shell" {
