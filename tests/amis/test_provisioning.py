@@ -196,8 +196,8 @@ def test_the_manifest_tells_what_is_there_and_what_was_skipped_and_why(provision
 def test_a_cleaned_image_has_nothing_of_the_machine_that_it_was_made_on(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     made = (
-        "ssh-keygen -A; mkdir -p /root/.ssh /home/mpiuser/.ssh; cp -r /tmp/amis /opt/amis;"
-        "for file in /root/.ssh/authorized_keys /home/mpiuser/.ssh/authorized_keys /root/.bash_history /var/log/own; do"
+        "ssh-keygen -A; mkdir -p ~root/.ssh /home/mpiuser/.ssh; cp -r /tmp/amis /opt/amis;"
+        "for file in ~root/.ssh/authorized_keys /home/mpiuser/.ssh/authorized_keys ~root/.bash_history /var/log/own; do"
         " echo something >$file; done; echo 0123456789abcdef0123456789abcdef >/etc/machine-id;"
         "/opt/amis/provisioners/clean-image.sh"
     )
@@ -205,7 +205,7 @@ def test_a_cleaned_image_has_nothing_of_the_machine_that_it_was_made_on(provisio
     seen = other.must(
         "/bin/sh",
         "-c",
-        "cat /etc/ssh/ssh_host_* /root/.ssh/* /home/*/.ssh/* /root/.bash_history /var/log/own /etc/machine-id; ls /opt; true",
+        "cat /etc/ssh/ssh_host_* ~root/.ssh/* /home/*/.ssh/* ~root/.bash_history /var/log/own /etc/machine-id; ls /opt; true",
     )
     assert seen.split() == [name for name in seen.split() if name.startswith(("cuda", "gpumpi", "mpi", "openmpi"))]
     assert not list((other.layer / "var/lib/cloud").glob("instances/*"))
