@@ -20,8 +20,9 @@ pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
 
 STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
-NOISE = (*("var/cache", "var/log", "var/lib/apt", "etc/ld.so.cache", "tmp", "var/tmp"), "etc/gpumpi/provisioners")
-"""Caches, logs, and the record, which is written anew."""
+BACKUPS = ("etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock")
+NOISE = ("var/cache", "var/log", "var/lib/apt", "etc/ld.so.cache", "tmp", "var/tmp", "etc/gpumpi/provisioners", *BACKUPS)
+"""Caches, logs, backups, and the record, which is written anew."""
 
 
 @dataclass
