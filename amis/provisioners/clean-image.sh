@@ -12,5 +12,5 @@ if command -v cloud-init >/dev/null; then cloud-init clean --logs; fi
 : >/etc/machine-id
 if command -v journalctl >/dev/null; then journalctl --quiet --rotate --vacuum-time 1s 2>/dev/null || true; fi
 find /var/log -type f -exec truncate --size 0 {} +
-rm -rf /var/tmp/* "$(readlink --canonicalize "$here/..")"
+rm -rf /tmp/cache /var/tmp/* "$(readlink --canonicalize "$here/..")"
 sync

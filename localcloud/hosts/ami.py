@@ -42,6 +42,7 @@ SKIPPED: Mapping[str, str] = {
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
 """Quick to compile. On AWS it is the template's default."""
 CIDR = "10.255.0.0/28"
+_WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
 _CERTIFICATES = "certificates.pem"
 
 
@@ -132,7 +133,8 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
             lines.append(line.rstrip())
             report(lines[-1])
     if process.returncode:
-        tail = "\n".join(lines[-15:])
+        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # then it cleans up
+        tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
 
 

@@ -33,7 +33,7 @@ say cuda $(ompi_info --parsable --all | grep --count mpi_built_with_cuda_support
 say ranks $(su mpiuser -c "cd && mpirun --oversubscribe -n 2 python ranks.py")
 say number $(id -u mpiuser)
 say keys $(cat ~root/.ssh/authorized_keys /home/*/.ssh/authorized_keys | grep --count packer)
-say recipe $(ls /tmp/amis /opt/amis | wc -l)
+say recipe $(ls /tmp/amis /tmp/cache /opt/amis | wc -l)
 say manifest $(python -c "import json; print(json.load(open('/etc/gpumpi/manifest.json'))['mpi']['version'])")
 say hosts $(cat /etc/ssh/ssh_host_ed25519_key.pub | wc -l)
 say end
