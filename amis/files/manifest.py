@@ -1,5 +1,7 @@
 """The manifest of a machine that the provisioners made. For any Python from 3.8 on, without packages: Amazon Linux has 3.9."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -9,12 +11,12 @@ import sys
 from pathlib import Path
 
 
-def pairs(path):
+def pairs(path: str | Path) -> dict[str, str]:
     """Lines of NAME=VALUE, quotes dropped."""
     return dict(re.findall(r'^(\w+)="?(.*?)"?$', Path(path).read_text(), re.MULTILINE))
 
 
-def main():
+def main() -> None:
     amis, system = Path(sys.argv[1]), pairs("/etc/os-release")
     ran = [line.split("\t") for line in Path("/etc/gpumpi/provisioners").read_text().splitlines()]
     scripts = sorted((amis / "provisioners").glob("*.sh"))
