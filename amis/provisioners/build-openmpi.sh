@@ -63,6 +63,10 @@ if [[ $(cat "$folder/.complete" 2>/dev/null) != "$key" ]]; then
     echo "compiling Open MPI $version with $(nproc) processors"
     run make --silent --jobs="$(nproc)"
     run make --silent install
+    if ! "$folder/bin/ompi_info" --parsable --all | grep mpi_built_with_cuda_support:value:true >/dev/null; then
+      echo "Open MPI $version was compiled without CUDA, though $cuda was given; its config.log says why" >&2
+      exit 1
+    fi
     if [[ -n ${BUILD_CACHE:-} ]]; then
       mkdir -p "$BUILD_CACHE"
       tar --create --gzip --file "$kept.part" --directory /opt "openmpi-$version"

@@ -18,9 +18,10 @@ if [[ ! -e $folder/.complete ]]; then
   rm -rf "$folder"
   mkdir -p "$folder/lib64/stubs"
   cp --recursive "$work/content/nvidia/cuda_runtime/include" "$folder/include"
-  # Every function that cuda.h declares, under the name that its macros give it.
-  printf '#include <cuda.h>\n' | gcc -E -I "$folder/include" -P - | tr '\n;' ' \n' |
-    sed --quiet --regexp-extended 's/.*CUresult +(cu[A-Z][A-Za-z0-9_]*) *\(.*/\1/p' | sort --unique |
+  # Every function that cuda.h declares, under its own name and under the one that the header's macros give it.
+  { cat "$folder/include/cuda.h" && gcc -E -I "$folder/include" -P "$folder/include/cuda.h"; } | tr '\n;' ' \n' |
+    grep --only-matching --extended-regexp 'CUresult +(CUDAAPI +)?cu[A-Z][A-Za-z0-9_]* *\(' |
+    sed --regexp-extended 's/.* (cu[A-Za-z0-9_]+) *\(/\1/' | sort --unique |
     awk '{ print "int " $1 "(void) { return 34; }" }' >"$work/stub.c" # CUDA_ERROR_STUB_LIBRARY
   gcc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$folder/lib64/stubs/libcuda.so" "$work/stub.c"
   touch "$folder/.complete"
