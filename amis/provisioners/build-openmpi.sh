@@ -76,8 +76,12 @@ if [[ $(cat "$folder/.complete" 2>/dev/null) != "$key" ]]; then
   echo "$key" >"$folder/.complete"
 fi
 "$here/register-mpi.sh" OpenMPI "$version" "$folder"
-# Series 4 warns at every start where there is no driver to load; without one, that is known.
+# It warns at every start where there is no driver to load; without one, that is known.
 parameters=$folder/etc/openmpi-mca-params.conf
-if [[ ${version%%.*} == 4 ]] && ! modinfo nvidia >/dev/null 2>&1 && ! grep --quiet --no-messages '^opal_warn' "$parameters"; then
-  echo "opal_warn_on_missing_libcuda = 0" >>"$parameters"
+case ${version%%.*} in
+  4) quiet="opal_warn_on_missing_libcuda = 0" ;;
+  *) quiet="mca_base_component_show_load_errors = none" ;;
+esac
+if ! modinfo nvidia >/dev/null 2>&1 && ! grep --quiet --no-messages --line-regexp "$quiet" "$parameters"; then
+  echo "$quiet" >>"$parameters"
 fi

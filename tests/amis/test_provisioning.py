@@ -90,7 +90,7 @@ def test_the_other_series_takes_its_place_and_is_cuda_aware_too(provisioned: Mac
     assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
     assert f"ompi:version:full:{versions()['openmpi5_debian_version']}" in said
     other.must("validate-mpi.sh")
-    for made in (other.layer / BUILT).iterdir():
+    for made in (other.layer / BUILT).glob("*.tar.gz"):
         shutil.copy(made, ami.cache_folder() / "built")
 
 
