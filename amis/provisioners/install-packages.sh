@@ -1,7 +1,22 @@
 #!/usr/bin/env bash
-# Packages of the distribution, without what they only recommend; the others call it.
+# Packages of the distribution, without what they only recommend; the others call it. Names are Debian's and Ubuntu's; on Amazon
+# Linux their counterparts are installed, and never a kernel: its drivers are built for the one that is there.
 #   install-packages.sh NAME...
 set -o errexit -o nounset -o pipefail
+
+if command -v dnf >/dev/null; then
+  declare -A counterparts=(
+    [build-essential]="gcc gcc-c++ make" [g++]=gcc-c++ [libc6-dev]=glibc-devel [libnuma-dev]=numactl-devel
+    [openssh-client]=openssh-clients [xz-utils]=xz [zlib1g-dev]=zlib-devel [python-is-python3]=python3 [curl]=curl-minimal
+  )
+  names=()
+  for name in "$@"; do
+    read -r -a found <<<"${counterparts[$name]:-$name}"
+    names+=("${found[@]}")
+  done
+  rpm --query --quiet "${names[@]}" || dnf install --assumeyes --quiet --setopt=install_weak_deps=False --exclude='kernel*' "${names[@]}"
+  exit 0
+fi
 
 missing=()
 for name in "$@"; do
@@ -11,4 +26,4 @@ done
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
-apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}"
+apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors are on the other

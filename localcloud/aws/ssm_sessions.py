@@ -19,7 +19,7 @@ from localcloud.aws.patching import operation
 
 Open = Callable[[str, int], tuple[str, str] | None]
 """Instance id and port -> URL and token of a way there; None: nobody is there."""
-SSH = "AWS-StartSSHSession"
+DOCUMENTS = ("AWS-StartSSHSession", "AWS-StartPortForwardingSession")
 _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")
 _openers: list[Open] = []
 
@@ -40,8 +40,8 @@ def start_session(call: Call) -> dict[str, Any]:
     target, document = call.params["Target"], call.params.get("DocumentName") or "SSM-SessionManagerRunShell"
     if not re.fullmatch(r"i-[0-9a-f]{8,17}", target):
         raise AwsError("InvalidTarget", f"{target} is not the id of an instance.")
-    if document != SSH:
-        raise AwsError("InvalidDocument", f"The local cloud has sessions of the document {SSH} only, not of {document}.")
+    if document not in DOCUMENTS:
+        raise AwsError("InvalidDocument", f"The local cloud has sessions of {' and '.join(DOCUMENTS)} only, not of {document}.")
     port = (call.params.get("Parameters") or {}).get("portNumber", ["22"])[0]
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise AwsError("InvalidParameters", f"Invalid value for parameter portNumber: {port}")

@@ -75,4 +75,4 @@ def _public_key(ec2: Any, name: str | None) -> tuple[str, str] | None:
     if pair is None:
         return None
     material = pair.material_public
-    return pair.name, (material.decode() if isinstance(material, bytes) else material).strip()
+    return pair.key_name, (material.decode() if isinstance(material, bytes) else material).strip()

@@ -203,4 +203,4 @@ def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
         return Answer(404)
     folders = {entry.split("/")[0] for entry in below if "/" in entry}
     names = sorted({entry.split("/")[0] for entry in below})
-    return Answer(200, "\n".join(f"{one}/" if one in folders and one not in below else one for one in names).encode())
+    return Answer(200, "\n".join(f"{one}/" if one in folders else one for one in names).encode())

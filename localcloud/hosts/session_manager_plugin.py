@@ -1,4 +1,7 @@
-"""Stands in for AWS's session-manager-plugin, for sessions of the document AWS-StartSSHSession: stdin and stdout to the host.
+"""Stands in for AWS's session-manager-plugin, for sessions of two documents.
+
+AWS-StartSSHSession              stdin and stdout to the host
+AWS-StartPortForwardingSession   connections to a port of this machine to the host, until it is ended
 
 Called by `aws ssm start-session` as session-manager-plugin RESPONSE REGION StartSession PROFILE PARAMETERS ENDPOINT; RESPONSE is
 JSON, or the name of a variable with it: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
@@ -9,7 +12,10 @@ import os
 import select
 import socket
 import sys
+import threading
 from urllib.parse import urlsplit
+
+from localcloud.hosts.proxy import pump
 
 VERSION = "1.2.764.0"
 """The first that the AWS CLI does not call outdated."""
@@ -21,15 +27,37 @@ def main(arguments: list[str]) -> int:
         print(VERSION)
         return 0
     response = json.loads(os.environ.get(arguments[0]) or arguments[0])
-    document = json.loads(arguments[4])["DocumentName"] if len(arguments) > 4 else ""
-    if document != "AWS-StartSSHSession":
-        print(f"the local cloud's session-manager-plugin opens no sessions of the document {document!r}", file=sys.stderr)
+    asked = json.loads(arguments[4]) if len(arguments) > 4 else {}
+    if asked.get("DocumentName") == "AWS-StartSSHSession":
+        with _connect(response) as far:
+            _carry(far)
+    elif asked.get("DocumentName") == "AWS-StartPortForwardingSession":
+        _forward(response, int(asked["Parameters"]["localPortNumber"][0]))
+    else:
+        print(f"the local cloud's session-manager-plugin opens no sessions like {asked!r}", file=sys.stderr)
         return 2
-    address = urlsplit(response["StreamUrl"])
-    with socket.create_connection((address.hostname or "", address.port or 0)) as far:
-        far.sendall(response["TokenValue"].encode() + b"\n")
-        _carry(far)
     return 0
+
+
+def _connect(response: dict[str, str]) -> socket.socket:
+    """A new connection of the session."""
+    address = urlsplit(response["StreamUrl"])
+    far = socket.create_connection((address.hostname or "", address.port or 0))
+    far.sendall(response["TokenValue"].encode() + b"\n")
+    return far
+
+
+def _forward(response: dict[str, str], port: int) -> None:
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        print(f"Port {port} opened for sessionId {response['SessionId']}.\nWaiting for connections...", flush=True)
+        while True:
+            near, _ = listener.accept()
+            threading.Thread(target=_join, args=(near, response), daemon=True).start()
+
+
+def _join(near: socket.socket, response: dict[str, str]) -> None:
+    with near, _connect(response) as far:
+        pump(near, far, idle_seconds=None)
 
 
 def _carry(far: socket.socket) -> None:

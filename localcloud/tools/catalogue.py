@@ -84,6 +84,9 @@ _KWOK = Module(
 _PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 
+_PACKER = Module(name="packer", version="1.11.2", packages=("github.com/hashicorp/packer",))
+_PACKER_AMAZON = Module(name="packer-plugin-amazon", version="1.3.2", packages=("github.com/hashicorp/packer-plugin-amazon",))
+
 PULUMI = Tool("pulumi", _PULUMI)
 KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)
 KUBE_CONTROLLER_MANAGER = Tool("kube-controller-manager", _KUBERNETES)
@@ -98,8 +101,10 @@ KUEUE = Tool("kueue", _KUEUE)
 KWOK = Tool("kwok", _KWOK)
 DEVICE_PLUGIN = Tool("device-plugin", _DEVICE_PLUGIN)
 PAUSE = Tool("pause", _PAUSE)
+PACKER = Tool("packer", _PACKER)
+PACKER_AMAZON = Tool("packer-plugin-amazon", _PACKER_AMAZON)
 
 TOOLS = (
     *(PULUMI, KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET, KUBE_PROXY, KUBEADM, KUBECTL),
-    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE),
+    *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE, PACKER, PACKER_AMAZON),
 )

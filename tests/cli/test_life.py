@@ -119,7 +119,14 @@ def test_a_server_that_cannot_start_leaves_nothing_running(home: Path, monkeypat
     assert LocalCloud(home).start(print), "the next start is not held up"
 
 
-@pytest.mark.parametrize("verb", ["env", "reset"])
+def test_no_ami_is_built_where_instances_are_only_records(checkout: Checkout, home: Path) -> None:
+    checkout.local("start", home, "--no-hosts").succeeded()
+    said = checkout.local("ami", home)
+    assert (said.code, said.out) == (1, "")
+    assert "has no hosts, and Packer needs a machine to build on" in said.err
+
+
+@pytest.mark.parametrize("verb", ["ami", "env", "reset"])
 def test_verbs_that_need_a_running_cloud_say_so(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home)
     assert said.code == 1

@@ -98,6 +98,10 @@ def test_what_is_where(path: str, body: str) -> None:
     assert Asking().get(path) == Answer(200, body.encode())
 
 
+def test_keys_are_listed_as_a_folder_which_is_how_cloud_init_finds_them() -> None:
+    assert "public-keys/" in Asking().get("/latest/meta-data/").body.decode().splitlines()
+
+
 def test_a_role_lends_its_credentials() -> None:
     lent = json.loads(Asking().get("/latest/meta-data/iam/security-credentials/node").body)
     assert (lent["Code"], lent["AccessKeyId"], lent["Expiration"]) == ("Success", "ASIA1", "2026-11-21T12:00:00Z")

@@ -96,8 +96,25 @@ def test_an_image_of_an_instance_is_the_accounts_own_until_it_is_deregistered(wo
     assert not world.ec2.describe_images(Owners=["self"])["Images"]
 
 
-def test_nobody_deregisters_an_image_of_somebody_else(world: World) -> None:
-    refused("AuthFailure", world.ec2.deregister_image, ImageId=IMAGES[0].id(REGION))
+def test_an_image_that_asks_for_metadata_tokens_says_so_and_so_does_its_copy(world: World) -> None:
+    name = world.run()[0]["InstanceId"]
+    state(world, name)
+    made = world.ec2.create_image(InstanceId=name, Name="nodes")["ImageId"]
+    (before,) = world.ec2.describe_images(ImageIds=[made])["Images"]
+    assert "ImdsSupport" not in before
+    refused("InvalidParameterValue", world.ec2.modify_image_attribute, ImageId=made, ImdsSupport={"Value": "v1.0"})
+    world.ec2.modify_image_attribute(ImageId=made, ImdsSupport={"Value": "v2.0"})
+    world.ec2.modify_image_attribute(ImageId=made, Description={"Value": "nodes of ours"})
+    copy = world.ec2.copy_image(SourceRegion=REGION, SourceImageId=made, Name="copy")["ImageId"]
+    (shown,) = world.ec2.describe_images(ImageIds=[made])["Images"]
+    assert (shown["ImdsSupport"], shown["Description"]) == ("v2.0", "nodes of ours")
+    assert world.ec2.describe_images(ImageIds=[copy])["Images"][0]["ImdsSupport"] == "v2.0"
+
+
+def test_nobody_changes_or_deregisters_an_image_of_somebody_else(world: World) -> None:
+    theirs = IMAGES[0].id(REGION)
+    refused("AuthFailure", world.ec2.deregister_image, ImageId=theirs)
+    refused("AuthFailure", world.ec2.modify_image_attribute, ImageId=theirs, ImdsSupport={"Value": "v2.0"})
 
 
 def test_an_instance_that_is_only_a_record_shows_nothing_on_its_console(world: World) -> None:

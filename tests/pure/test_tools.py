@@ -22,7 +22,7 @@ def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
             assert (module.folder / "main.go").exists()
         else:
             assert any(
-                package.startswith(f"{path}/") and version.removeprefix("v") == module.version
+                f"{package}/".startswith(f"{path}/") and version.removeprefix("v") == module.version
                 for path, version in re.findall(r"^\s*(?:require )?(\S+) (v\S+)", required, re.MULTILINE)
             ), package
             assert re.search(rf"^(tool )?\s*{re.escape(package)}$", required, re.MULTILINE), f"{package} is a tool"

@@ -96,6 +96,7 @@ def shown(backend: Any, image: Any) -> dict[str, Any]:
         "RootDeviceName": image.root_device_name,
         "RootDeviceType": image.root_device_type,
         "EnaSupport": True,
+        "ImdsSupport": getattr(image, "imds_support", None),
         "SriovNetSupport": image.sriov,
         "BootMode": image.boot_mode,
         "Platform": image.platform,

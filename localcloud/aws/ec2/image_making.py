@@ -48,24 +48,43 @@ def copy_image(call: Call) -> dict[str, Any]:
     image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
     for kept in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
         setattr(image, kept, getattr(source, kept))
+    image.imds_support = getattr(source, "imds_support", None)
     image.image_location = f"{call.account}/{image.name}"
     if params.get("CopyImageTags"):
         tags["image"] = {**tagging.tags_of(source.ec2_backend, source.id), **tags.get("image", {})}
     return _begin(backend, image, tags, {"SourceImageId": source.id})
 
 
+@operation("ec2", "ModifyImageAttribute")
+def modify_image_attribute(call: Call) -> dict[str, Any]:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyImageAttribute.html"""
+    image = _own_image(call)
+    support = (call.params.get("ImdsSupport") or {}).get("Value")
+    if support not in (None, "v2.0"):
+        raise AwsError("InvalidParameterValue", f"Invalid value '{support}' for imdsSupport. Valid value is v2.0.")
+    end_dry_run(call)
+    image.imds_support = support or getattr(image, "imds_support", None)
+    image.description = (call.params.get("Description") or {}).get("Value", image.description)
+    return call.moto()
+
+
 @operation("ec2", "DeregisterImage")
 def deregister_image(call: Call) -> dict[str, Any]:
     backend = call.backend
-    image = image_calls.find_image(backend, call.params["ImageId"])
-    if image.owner_id != call.account:
-        raise AwsError("AuthFailure", f"Not authorized for image: '{image.id}'", 403)
+    image = _own_image(call)
     end_dry_run(call)
     durations.cancel(image)
     answer = call.moto()
     tagging.forget(backend, image.id)
     events.publish(events.Event("image", "gone", image.id, call.region, call.account))
     return answer
+
+
+def _own_image(call: Call) -> Any:
+    image = image_calls.find_image(call.backend, call.params["ImageId"])
+    if image.owner_id != call.account:
+        raise AwsError("AuthFailure", f"Not authorized for image: '{image.id}'", 403)
+    return image
 
 
 def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], told: dict[str, Any]) -> dict[str, Any]:

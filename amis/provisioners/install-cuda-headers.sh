@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Where the CUDA toolkit is not wanted: its headers from NVIDIA's PyPI package, and a libcuda.so to link against like the one
+# in the toolkit's folder stubs. That is what a CUDA-aware MPI is compiled with; the real libcuda comes with the driver.
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+# shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
+source "$here/../versions.pkrvars.hcl"
+folder=/opt/cuda-headers-$cuda_headers_version
+
+[[ -e /usr/local/cuda/include/cuda.h ]] && exit 0
+if [[ ! -e $folder/.complete ]]; then
+  "$here/install-packages.sh" ca-certificates gcc libc6-dev python3 python3-pip unzip
+  work=$(mktemp --directory)
+  trap 'rm -rf "$work"' EXIT
+  echo "nvidia-cuda-runtime-cu12==$cuda_headers_version --hash=sha256:$cuda_headers_wheel_sha256" >"$work/requirement"
+  python3 -m pip download --quiet --no-deps --only-binary :all: --require-hashes --requirement "$work/requirement" --dest "$work"
+  unzip -q "$work"/*.whl -d "$work/content"
+  rm -rf "$folder"
+  mkdir -p "$folder/lib64/stubs"
+  cp --recursive "$work/content/nvidia/cuda_runtime/include" "$folder/include"
+  # Every function that cuda.h declares, under its own name and under the one that the header's macros give it.
+  { cat "$folder/include/cuda.h" && gcc -E -I "$folder/include" -P "$folder/include/cuda.h"; } | tr '\n;' ' \n' |
+    grep --only-matching --extended-regexp 'CUresult +(CUDAAPI +)?cu[A-Z][A-Za-z0-9_]* *\(' |
+    sed --regexp-extended 's/.* (cu[A-Za-z0-9_]+) *\(/\1/' | sort --unique |
+    awk '{ print "int " $1 "(void) { return 34; }" }' >"$work/stub.c" # CUDA_ERROR_STUB_LIBRARY
+  gcc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$folder/lib64/stubs/libcuda.so" "$work/stub.c"
+  touch "$folder/.complete"
+fi
+ln --force --symbolic --no-dereference "$folder" /opt/cuda-headers

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# GDRCopy: the processor writes into a GPU's memory directly, which small messages go fastest by. Its kernel module is built by
+# DKMS where the driver's sources are.
+set -o errexit -o nounset -o pipefail
+here=$(dirname "$(readlink --canonicalize "$0")")
+# shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
+source "$here/../versions.pkrvars.hcl"
+folder=/opt/gdrcopy
+
+[[ $(cat "$folder/.complete" 2>/dev/null) == "$gdrcopy_version" ]] && exit 0
+"$here/install-packages.sh" build-essential dkms
+work=$(mktemp --directory --tmpdir=/var/tmp)
+trap 'rm -rf "$work"' EXIT
+"$here/fetch-source.sh" "https://github.com/NVIDIA/gdrcopy/archive/v$gdrcopy_version.tar.gz" "$gdrcopy_sha256" "$work/source"
+tar --extract --file "$work/source" --directory "$work" --strip-components 1
+make --silent --directory "$work" prefix="$folder" CUDA=/usr/local/cuda lib lib_install exes exes_install
+echo "$folder/lib" >/etc/ld.so.conf.d/gdrcopy.conf
+ldconfig
+
+name=gdrdrv module=/usr/src/gdrdrv-$gdrcopy_version
+rm -rf "$module"
+cp --recursive "$work/src/gdrdrv" "$module"
+cp --recursive "$work/packages/dkms.conf" "$work/scripts" "$module/"
+place=$(awk '/^MODULE_SUBDIR/ { print $3 }' "$module/Makefile") # as its packages do it
+sed --in-place "s|@FULL_VERSION@|$gdrcopy_version|; s|@VERSION@|$gdrcopy_version|; s|@MODULE_LOCATION@|$place|" "$module/dkms.conf"
+dkms add -m "$name" -v "$gdrcopy_version" 2>/dev/null || true # known already
+dkms build -m "$name" -v "$gdrcopy_version"
+dkms install -m "$name" -v "$gdrcopy_version" --force
+echo "$name" >/etc/modules-load.d/gdrdrv.conf
+echo 'KERNEL=="gdrdrv", MODE="0666"' >/etc/udev/rules.d/90-gdrdrv.rules
+echo "$gdrcopy_version" >"$folder/.complete"

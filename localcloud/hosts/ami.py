@@ -1,0 +1,174 @@
+"""The AMI of plain EC2 clusters, built in a local cloud by the same Packer template as on AWS: `packer build amis`.
+
+What a machine without GPU and without Ubuntu's packages cannot have is skipped by name, as anybody would; the manifest lists it.
+"""
+
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import boto3.session
+
+from localcloud.images.root import AMIS
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+from localcloud.tools import build as tools
+from localcloud.tools.build import BuildError, Report, only_one
+from localcloud.tools.catalogue import PACKER, PACKER_AMAZON
+
+Series = Literal["4", "5"]
+PLUGIN = "github.com/hashicorp/amazon"
+_NO_GPU = "local hosts have no GPU, and run the kernel of this machine"
+_NO_TOOLKIT = "compiled with the CUDA toolkit, which local hosts do not have"
+SKIPPED: Mapping[str, str] = {
+    "install-nvidia-driver": _NO_GPU,
+    "install-cuda-toolkit": "local hosts are Debian, for which there is no recipe; the headers come from PyPI",
+    "install-gdrcopy": _NO_GPU,
+    "install-efa": "local hosts have no EFA",
+    "build-ucx": _NO_TOOLKIT,
+    "install-nccl": _NO_GPU,
+    "build-nccl-tests": _NO_TOOLKIT,
+    "install-ssm-agent": "the local Session Manager needs no agent",
+    "install-efs-utils": "local hosts have a stand-in of the mount helper",
+}
+OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
+"""Quick to compile. On AWS it is the template's default."""
+CIDR = "10.255.0.0/28"
+_WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
+_CERTIFICATES = "certificates.pem"
+
+
+def cache_folder() -> Path:
+    """What builds keep: compiled Open MPI, by checksum and options."""
+    return tools.cache_folder().parent / "ami"
+
+
+def environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
+    """Variables with which `packer build -only 'ec2.*' amis` builds in a local cloud that was started with hosts.
+
+    `output`: a folder for the manifests. `subnet`: where the machine that builds shall be; the account has no default VPC.
+    Raises BuildError where Packer cannot be built.
+    """
+    cache = cache_folder()
+    (cache / "built").mkdir(parents=True, exist_ok=True)
+    variables = {
+        "region": region,
+        "subnet_id": subnet,
+        "custom_endpoint": cloud.server("aws").url,
+        "ubuntu_user": "debian",  # of the root that stands for Canonical's images
+        "openmpi_origin": "debian",
+        "openmpi_flags": OPENMPI_FLAGS,
+        "debian_mirror": debian_mirror(),
+        "skip": json.dumps(SKIPPED),
+        "cache": str(cache),
+        "environment": json.dumps(_pip_settings(cache)),
+        "output": str(output.absolute()),
+    }
+    return {
+        **cloud.process_environment(),
+        "PATH": f"{tools.ensure(PACKER, report).parent}{os.pathsep}{cloud.environment()['PATH']}",
+        "PACKER_PLUGIN_PATH": str(plugins(report)),
+        "PACKER_CONFIG_DIR": str(cache / "packer"),
+        "CHECKPOINT_DISABLE": "1",
+        **{f"PKR_VAR_{name}": value for name, value in variables.items()},
+    }
+
+
+def build(
+    cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
+) -> str:
+    """Id of the new AMI. Each line of Packer's goes to `report`. Raises BuildError with their end when it fails."""
+    if cloud.is_running() and not cloud.has_hosts:
+        raise BuildError(
+            "this local cloud has no hosts, and Packer needs a machine to build on: start it as root, without --no-hosts"
+        )
+    with subnet_in(cloud, region) as subnet:
+        _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
+    return newest(output, series)
+
+
+def newest(output: Path, series: Series = "4") -> str:
+    """Id of the AMI that the last build left."""
+    runs = json.loads((output / f"ec2-openmpi{series}.amis.json").read_text())
+    (made,) = [one for one in runs["builds"] if one["packer_run_uuid"] == runs["last_run_uuid"]]
+    return str(made["artifact_id"].partition(":")[2])
+
+
+@contextmanager
+def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
+    """A subnet for as long as a machine builds. Its way out is that of all local hosts."""
+    own = cloud.environment()
+    session = boto3.session.Session(own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], region_name=region)
+    ec2 = session.client("ec2", endpoint_url=own["AWS_ENDPOINT_URL"])
+    tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
+    vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
+    try:
+        made = ec2.create_subnet(VpcId=vpc, CidrBlock=CIDR)["Subnet"]["SubnetId"]
+        try:
+            yield made
+        finally:
+            ec2.delete_subnet(SubnetId=made)
+    finally:
+        ec2.delete_vpc(VpcId=vpc)
+
+
+def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str], report: Report) -> None:
+    chosen = ["-var", f"openmpi={series}", "-var", f"frameworks={json.dumps(list(frameworks))}"]
+    command = ["packer", "build", "-color=false", "-only", "ec2.*", *chosen, str(AMIS.relative_to(ROOT))]
+    lines: list[str] = []
+    program = shutil.which("packer", path=variables["PATH"])
+    with subprocess.Popen(
+        command, executable=program, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            report(lines[-1])
+    if process.returncode:
+        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # then it cleans up
+        tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
+        raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
+
+
+def plugins(report: Report) -> Path:
+    """A folder in which Packer finds the plugin in the version that the templates ask for."""
+    plugin = tools.ensure(PACKER_AMAZON, report)
+    folder = plugin.parents[1] / "packer"
+    with only_one(folder):
+        if not (folder / PLUGIN).exists():
+            command = [str(tools.ensure(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
+            own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}
+            done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise BuildError(f"packer does not take its plugin: {done.stdout}{done.stderr}")
+    return folder
+
+
+def _pip_settings(cache: Path) -> list[str]:
+    """The hosts' pip trusts whom this machine's trusts, and asks the index that it asks."""
+    trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
+    settings = []
+    if trusted and Path(trusted).exists():
+        shutil.copyfile(trusted, cache / _CERTIFICATES)
+        settings.append(f"PIP_CERT=/tmp/cache/{_CERTIFICATES}")
+    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    found = re.search(r"^(?:global|:env:)\.index-url='(.*)'$", done.stdout, re.MULTILINE)
+    return [*settings, f"PIP_INDEX_URL={found[1]}"] if found else settings
+
+
+def debian_mirror() -> str:
+    """The one that this machine's apt asks, where it is a Debian."""
+    default = "https://deb.debian.org/debian"
+    if shutil.which("apt-get") is None:
+        return default
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return next((line.rstrip("/") for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")), default)

@@ -1,0 +1,136 @@
+"""`packer build` of the plain EC2 clusters' AMI in a local cloud, and a host that starts from it."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3.session
+import pytest
+
+from localcloud.hosts import ami
+from localcloud.hosts.realizer import AMI
+from localcloud.images.recipes import versions
+from localcloud.images.root import AMIS
+from localcloud.instance import LocalCloud
+from tests.amis.test_templates import provisioners_of
+from tests.hosts.cluster import await_true, remains
+from tests.hosts.conftest import able as able
+from tests.local_aws.clients import REGION
+from tests.local_aws.ec2_world import make_world
+
+pytestmark = pytest.mark.xdist_group("packer")
+
+REPORT = """#!/bin/bash
+say() { echo "report: $*"; }
+cat >/home/mpiuser/ranks.py <<END
+import chainermn
+print(chainermn.create_communicator("naive").size)
+END
+say cuda $(ompi_info --parsable --all | grep --count mpi_built_with_cuda_support:value:true)
+say ranks $(su mpiuser -c "cd && mpirun --oversubscribe -n 2 python ranks.py")
+say number $(id -u mpiuser)
+say keys $(cat ~root/.ssh/authorized_keys /home/*/.ssh/authorized_keys | grep --count packer)
+say recipe $(ls /tmp/amis /tmp/cache /opt/amis | wc -l)
+say manifest $(python -c "import json; print(json.load(open('/etc/gpumpi/manifest.json'))['mpi']['version'])")
+say hosts $(cat /etc/ssh/ssh_host_ed25519_key.pub | wc -l)
+say end
+"""
+
+
+@dataclass
+class Built:
+    """What a build left."""
+
+    cloud: LocalCloud
+    client: Any
+    image: str
+    output: Path
+    lines: list[str]
+
+    def described(self) -> dict[str, Any]:
+        return dict(self.client("ec2").describe_images(ImageIds=[self.image])["Images"][0])
+
+
+@pytest.fixture(scope="module")
+def built(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    folder = tmp_path_factory.mktemp("ami")
+    cloud, lines = LocalCloud(folder / "cloud"), list[str]()
+    cloud.start(print, hosts=True)
+    try:
+        image = ami.build(cloud, REGION, lines.append, folder / "out", frameworks=["chainermn"])
+        own = cloud.environment()
+        session = boto3.session.Session(own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
+        yield Built(
+            cloud, lambda service: session.client(service, endpoint_url=own["AWS_ENDPOINT_URL"]), image, folder / "out", lines
+        )
+    finally:
+        cloud.stop()
+    assert remains(cloud) == []
+
+
+def test_the_ami_is_the_newest_with_the_tags_that_stacks_look_for(built: Built) -> None:
+    wanted = [{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}, {"Name": "tag:gpumpi:openmpi", "Values": ["4"]}]
+    found = built.client("ec2").describe_images(Owners=["self"], Filters=wanted)["Images"]
+    assert max(found, key=lambda image: image["CreationDate"])["ImageId"] == built.image != AMI.id(REGION)
+    tags = {tag["Key"]: tag["Value"] for tag in built.described()["Tags"]}
+    assert tags["gpumpi:openmpi-version"] == versions()["openmpi4_debian_version"]
+    assert tags["gpumpi:skipped"].split() == sorted(ami.SKIPPED)
+    assert built.described()["ImdsSupport"] == "v2.0"
+
+
+def test_nothing_of_the_build_is_left_in_the_account(built: Built) -> None:
+    ec2, iam = built.client("ec2"), built.client("iam")
+    instances = [one for entry in ec2.describe_instances()["Reservations"] for one in entry["Instances"]]
+    assert {one["State"]["Name"] for one in instances} == {"terminated"}
+    assert ec2.describe_key_pairs()["KeyPairs"] == []
+    groups = ec2.describe_security_groups()["SecurityGroups"]
+    assert [group["GroupName"] for group in groups if group["GroupName"] != "default"] == []
+    assert [role["RoleName"] for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("packer")] == []
+    assert iam.list_instance_profiles()["InstanceProfiles"] == []
+    assert ec2.describe_vpcs(Filters=[{"Name": "tag:Name", "Values": ["gpumpi-ami-build"]}])["Vpcs"] == []
+    owned = ec2.describe_images(Owners=["self"])["Images"]
+    assert sorted(image["ImageId"] for image in owned) == sorted([AMI.id(REGION), built.image]), "no unencrypted one"
+
+
+def test_the_build_needs_no_open_port_and_no_metadata_without_token(built: Built) -> None:
+    assert any("Starting portForwarding session" in line for line in built.lines)
+    template = (AMIS / "ec2.pkr.hcl").read_text()
+    assert "temporary_security_group_source" not in template
+
+
+def test_the_manifest_beside_the_build_is_complete(built: Built) -> None:
+    manifest = json.loads((built.output / "ec2-openmpi4.json").read_text())
+    assert manifest["skipped"] == ami.SKIPPED
+    assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(provisioners_of("ec2"))
+    assert manifest["frameworks"] == ["chainermn"]
+    assert "ubuntu" in manifest["source_image"]
+    assert ami.newest(built.output) == built.image
+
+
+def test_what_was_compiled_is_kept_for_the_next_build(built: Built) -> None:
+    kept = [file.name for file in (ami.cache_folder() / "built").iterdir()]
+    assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in kept)
+
+
+def test_a_host_starts_from_the_ami_ready_for_mpi(built: Built) -> None:
+    world = make_world(built.client)
+    made = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
+
+    def report() -> dict[str, str]:
+        shown = built.client("ec2").get_console_output(InstanceId=made).get("Output", "")
+        said = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
+        return said if "end" in said else {}
+
+    assert await_true(report) == {
+        "cuda": "1",
+        "ranks": "2 2",
+        "number": "1000",
+        "keys": "0",
+        "recipe": "0",
+        "manifest": versions()["openmpi4_debian_version"],
+        "hosts": "1",
+        "end": "",
+    }

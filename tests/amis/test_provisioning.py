@@ -1,0 +1,212 @@
+"""The provisioners of the AMI in a root of their own: idempotent, complete, and nothing is left out in silence."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from localcloud.hosts import ami, roots
+from localcloud.images import build, root
+from localcloud.images.recipes import versions
+from tests.amis.test_templates import provisioners_of
+from tests.images.conftest import needs_roots
+
+pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
+
+STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
+BUILT = "var/cache/built"
+BACKUPS = ("etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock")
+NOISE = ("var/cache", "var/log", "var/lib/apt", "etc/ld.so.cache", "tmp", "var/tmp", "etc/gpumpi/provisioners", *BACKUPS)
+"""Caches, logs, backups, and the record, which is written anew."""
+
+
+@dataclass
+class Machine:
+    """Layers of a root, the top one its own."""
+
+    layer: Path
+    below: Sequence[Path]
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+        """One of the recipe's scripts by its name, or any program, as root."""
+        program = f"/tmp/amis/provisioners/{command[0]}" if command[0].endswith(".sh") else command[0]
+        merged = {**root.WHEELS_ONLY, **self.settings, **settings}
+        return roots.run_on(self.layer, self.below, [program, *command[1:]], merged, build.downloads())
+
+    def must(self, *command: str, **settings: str) -> str:
+        done = self.run(*command, **settings)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    def on_top(self, layer: Path) -> "Machine":
+        """What it changes leaves this one as it is."""
+        layer.mkdir()
+        return Machine(layer, [self.layer, *self.below], self.settings)
+
+
+@pytest.fixture(scope="module")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """All steps of the AMI of plain EC2 clusters but those that the local build skips. Open MPI is compiled once per cache."""
+    layer = tmp_path_factory.mktemp("ami") / "layer"
+    kept = ami.cache_folder() / "built"
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(kept, layer / BUILT)
+    settings = {
+        "SKIP": json.dumps(ami.SKIPPED),
+        "OPENMPI_ORIGIN": "debian",
+        "OPENMPI_FLAGS": ami.OPENMPI_FLAGS,
+        "DEBIAN_MIRROR": ami.debian_mirror(),
+        "BUILD_CACHE": f"/{BUILT}",
+    }
+    machine = Machine(layer, [roots.bare(print)], settings)
+    machine.must("run-provisioners.sh", *STEPS)
+    shutil.copytree(layer / BUILT, kept, dirs_exist_ok=True)
+    yield machine
+    shutil.rmtree(layer)
+
+
+def test_the_validation_finds_all_as_wanted(provisioned: Machine) -> None:
+    said = provisioned.must("validate-node.sh")
+    for name in provisioners_of("ec2"):
+        assert f"{name} was skipped" in said if name in ami.SKIPPED else f"{name}: as wanted" in said
+
+
+def test_open_mpi_is_cuda_aware(provisioned: Machine) -> None:
+    said = provisioned.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
+    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in said
+
+
+def test_the_other_series_takes_its_place_and_is_cuda_aware_too(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("build-openmpi.sh", OPENMPI_SERIES="5")
+    said = other.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
+    assert f"ompi:version:full:{versions()['openmpi5_debian_version']}" in said
+    other.must("validate-mpi.sh")
+    for made in (other.layer / BUILT).glob("*.tar.gz"):
+        shutil.copy(made, ami.cache_folder() / "built")
+
+
+def test_what_runs_again_changes_nothing(provisioned: Machine, tmp_path: Path) -> None:
+    again = provisioned.on_top(tmp_path / "layer")
+    again.must("run-provisioners.sh", *STEPS)
+    written = {
+        str(path.relative_to(again.layer)): path for path in again.layer.rglob("*") if path.is_file() and not path.is_symlink()
+    }
+    lower = [provisioned.layer, *provisioned.below]
+    changed = {
+        name
+        for name, path in written.items()
+        if not name.startswith(NOISE)
+        and path.read_bytes() not in [(below / name).read_bytes() for below in lower if (below / name).is_file()][:1]
+    }
+    assert changed == set()
+    first = (provisioned.layer / "etc/gpumpi/provisioners").read_text()
+    assert sorted((again.layer / "etc/gpumpi/provisioners").read_text().splitlines()) == sorted(first.splitlines())
+
+
+LOST = {
+    "install-python": "apt-get purge -y -qq python3-numpy",
+    "install-cuda-headers": "rm -r /opt/cuda-headers*",
+    "build-openmpi": "rm -r /opt/openmpi-*",
+    "install-mpi4py": "rm -r /usr/local/lib/python3*/dist-packages/mpi4py*",
+    "install-frameworks": "true",
+    "configure-limits": "rm /etc/systemd/system.conf.d/50-gpumpi.conf",
+    "create-user": "userdel --force mpiuser",
+    "configure-node-ssh": "rm /etc/ssh/sshd_config.d/50-gpumpi.conf",
+    "install-join-service": "rm /etc/systemd/system/*/gpumpi-join.service",
+    "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
+}
+"""What a machine lacks where a step did not run."""
+
+
+@pytest.mark.parametrize("step", LOST)
+def test_the_validation_fails_where_a_step_did_not_run(provisioned: Machine, tmp_path: Path, step: str) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("/bin/sh", "-c", LOST[step])
+    found = other.run("validate-node.sh", FRAMEWORKS="chainermn" if step == "install-frameworks" else "")
+    assert found.returncode != 0
+    assert re.search(rf"not there, or not as the versions file says:.*\b{step}\b", found.stderr)
+
+
+def test_every_step_that_runs_here_has_a_test_of_its_loss() -> None:
+    assert set(LOST) | set(ami.SKIPPED) == set(provisioners_of("ec2"))
+
+
+def test_the_validation_fails_for_what_is_missing_and_was_not_skipped_by_name(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("sed", "--in-place", "/^skipped/d", "/etc/gpumpi/provisioners")
+    found = other.run("validate-node.sh")
+    assert found.returncode != 0
+    assert all(name in found.stderr for name in ami.SKIPPED)
+
+
+def test_the_validation_fails_where_open_mpi_is_not_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("install-openmpi.sh")
+    found = other.run("validate-node.sh")
+    assert found.returncode != 0
+    assert "build-openmpi" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("skip", "said"),
+    [({"install-eva": "no EFA"}, 'SKIP names "install-eva"'), ({"install-efa": ""}, "install-efa without a reason")],
+)
+def test_a_wrong_skip_is_refused(provisioned: Machine, tmp_path: Path, skip: dict[str, str], said: str) -> None:
+    found = provisioned.on_top(tmp_path / "layer").run("run-provisioners.sh", *STEPS, SKIP=json.dumps(skip))
+    assert found.returncode == 2
+    assert said in found.stderr
+
+
+def test_a_step_whose_source_cannot_be_had_ends_the_build(provisioned: Machine, tmp_path: Path) -> None:
+    nowhere = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    other = provisioned.on_top(tmp_path / "layer")
+    found = other.run("run-provisioners.sh", "install-efa.sh", "configure-limits.sh", SKIP="{}", **nowhere)
+    assert found.returncode != 0
+    assert "cannot be fetched" in found.stderr
+    assert "configure-limits" not in found.stdout
+    assert "done\tinstall-efa" not in (other.layer / "etc/gpumpi/provisioners").read_text()
+
+
+def test_a_source_with_another_checksum_is_refused(provisioned: Machine, tmp_path: Path) -> None:
+    found = provisioned.on_top(tmp_path / "layer").run("fetch-source.sh", "file:///etc/debian_version", "0" * 64, "/tmp/source")
+    assert found.returncode != 0
+    assert "another file than the one that was pinned" in found.stderr
+
+
+def test_the_manifest_tells_what_is_there_and_what_was_skipped_and_why(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("write-manifest.sh", NODE_KIND="ec2", SOURCE_IMAGE="an image")
+    manifest = json.loads((other.layer / "etc/gpumpi/manifest.json").read_text())
+    assert manifest["skipped"] == ami.SKIPPED
+    assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(provisioners_of("ec2"))
+    assert manifest["versions"] == versions()
+    assert manifest["mpi"]["version"] == versions()["openmpi4_debian_version"]
+    assert manifest["packages"]["python3-numpy"]
+    assert (manifest["kind"], manifest["source_image"], manifest["system"]) == ("ec2", "an image", "debian 12")
+
+
+def test_a_cleaned_image_has_nothing_of_the_machine_that_it_was_made_on(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    made = (
+        "ssh-keygen -A; mkdir -p ~root/.ssh /home/mpiuser/.ssh; cp -r /tmp/amis /opt/amis;"
+        "for file in ~root/.ssh/authorized_keys /home/mpiuser/.ssh/authorized_keys ~root/.bash_history /var/log/own; do"
+        " echo something >$file; done; echo 0123456789abcdef0123456789abcdef >/etc/machine-id;"
+        "/opt/amis/provisioners/clean-image.sh"
+    )
+    other.must("/bin/bash", "-c", made)
+    seen = other.must(
+        "/bin/sh",
+        "-c",
+        "cat /etc/ssh/ssh_host_* ~root/.ssh/* /home/*/.ssh/* ~root/.bash_history /var/log/own /etc/machine-id; ls /opt; true",
+    )
+    assert seen.split() == [name for name in seen.split() if name.startswith(("cuda", "gpumpi", "mpi", "openmpi"))]
+    assert not list((other.layer / "var/lib/cloud").glob("instances/*"))

@@ -1,0 +1,130 @@
+"""Packer's templates of both AMIs: valid, and of the same steps that the validation on the machine asks for."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from localcloud.hosts import ami
+from localcloud.images.root import AMIS
+from localcloud.processes import ROOT
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import PACKER
+
+KINDS = ("ec2", "eks")
+TEMPLATES = {kind: (AMIS / f"{kind}.pkr.hcl").read_text() for kind in KINDS}
+PROVISIONERS = AMIS / "provisioners"
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Packer with its plugin, and credentials that nobody asks."""
+    own = str(tmp_path_factory.mktemp("packer"))
+    return {
+        **os.environ,
+        "PATH": f"{ensure(PACKER, print).parent}{os.pathsep}{os.environ['PATH']}",
+        "PACKER_PLUGIN_PATH": str(ami.plugins(print)),
+        "PACKER_CONFIG_DIR": own,
+        "CHECKPOINT_DISABLE": "1",
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+    }
+
+
+def packer(variables: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["packer", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+
+
+def provisioners_of(kind: str) -> list[str]:
+    """In the order in which the template runs them."""
+    listed = re.search(rf"{kind}_provisioners = \[(.*?)\]", TEMPLATES[kind], re.DOTALL)
+    assert listed
+    return re.findall(r'"([\w-]+)"', listed[1])
+
+
+@pytest.mark.xdist_group("packer")
+@pytest.mark.parametrize("kind", KINDS)
+def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> None:
+    found = packer(variables, "validate", "-only", f"{kind}.*", "amis")
+    assert (found.returncode, found.stdout.strip()) == (0, "The configuration is valid."), found.stdout + found.stderr
+
+
+@pytest.mark.xdist_group("packer")
+def test_templates_are_formatted(variables: dict[str, str]) -> None:
+    for template in sorted(AMIS.glob("*.pkr.hcl")):
+        found = packer(variables, "fmt", "-check", str(template))
+        assert found.returncode == 0, template.name
+
+
+@pytest.mark.xdist_group("packer")
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ('skip={"install-efa":" "}', "needs a reason"),
+        ("openmpi=6", "There is Open MPI 4"),
+        ("openmpi_origin=elsewhere", "Sources come from upstream"),
+    ],
+)
+def test_a_wrong_choice_is_refused_before_anything_starts(variables: dict[str, str], variable: str, said: str) -> None:
+    found = packer(variables, "validate", "-var", variable, "amis")
+    assert found.returncode != 0
+    assert said in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_of_a_template_is_a_provisioner_that_the_validation_asks_for(kind: str) -> None:
+    steps = provisioners_of(kind)
+    assert [name for name in steps if not (PROVISIONERS / f"{name}.sh").exists()] == []
+    text = (PROVISIONERS / "validate-node.sh").read_text()
+    both = re.search(r"^wanted=\((.*?)\)", text, re.DOTALL | re.MULTILINE)
+    only_ec2 = re.search(r"ec2\) wanted\+=\((.*?)\)", text)
+    assert both
+    assert only_ec2
+    wanted = both[1].split() + (only_ec2[1].split() if kind == "ec2" else [])
+    assert sorted(wanted) == sorted(steps)
+    assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in wanted), "each has a check of its own"
+
+
+def test_eks_nodes_get_no_mount_helper_and_no_join_service() -> None:
+    assert {"install-efs-utils", "install-join-service", "configure-node-ssh"} <= set(provisioners_of("ec2"))
+    assert not {"install-efs-utils", "install-join-service", "configure-node-ssh"} & set(provisioners_of("eks"))
+
+
+def test_no_kernel_is_upgraded() -> None:
+    for script in PROVISIONERS.glob("*.sh"):
+        text = script.read_text()
+        assert not re.search(
+            r"\b(dnf|yum|apt-get|apt) .*\b(upgrade|update-minimal|dist-upgrade|full-upgrade)\b|\b(dnf|yum) .*\bupdate\b", text
+        )
+        for line in re.findall(r".*\bdnf install\b.*", text):
+            assert "--exclude='kernel*'" in line, script.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_machine_that_builds_and_the_ami_ask_for_metadata_tokens_and_the_ami_is_encrypted(kind: str) -> None:
+    settings = dict(re.findall(r"^\s+(\w+)\s+= (\S+)$", TEMPLATES[kind], re.MULTILINE))
+    assert settings["http_tokens"] == '"required"'
+    assert settings["imds_support"] == '"v2.0"'
+    assert settings["encrypt_boot"] == "true"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_image_is_cleaned_last(kind: str) -> None:
+    last = TEMPLATES[kind].rindex('provisioner "')
+    assert "clean-image.sh" in TEMPLATES[kind][last:]
+
+
+def test_what_the_local_build_skips_is_a_step_with_a_reason() -> None:
+    assert set(ami.SKIPPED) <= set(provisioners_of("ec2"))
+    assert all(ami.SKIPPED.values())
+
+
+def test_every_version_that_a_provisioner_names_is_pinned() -> None:
+    pinned = set(re.findall(r"^(\w+)=", (AMIS / "versions.pkrvars.hcl").read_text(), re.MULTILINE))
+    asked = {
+        name
+        for script in PROVISIONERS.glob("*.sh")
+        for name in re.findall(r"\$\{?([a-z0-9_]+_(?:version|sha256|commit|fingerprint))\b", script.read_text())
+    }
+    assert asked <= pinned
