@@ -7,7 +7,7 @@ SOURCES := infra cli localcloud tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test check format lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test test-ami check format lint types bench lock conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -32,8 +32,11 @@ demo: tools ## the whole life of a cluster on a local AWS: preview, create, resi
 demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: join, train on four, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## every test that this machine can run
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+test: tools ## every test that this machine can run, but those of test-ami
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not ami"
+
+test-ami: tools ## build an AMI with Packer in a local cloud; the first time it compiles Packer and Open MPI, for half an hour
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ami tests/amis
 
 check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program

@@ -16,7 +16,7 @@ from localcloud.images.recipes import versions
 from tests.amis.test_templates import provisioners_of
 from tests.images.conftest import needs_roots
 
-pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
+pytestmark = [pytest.mark.ami, pytest.mark.xdist_group("packer"), needs_roots]
 
 STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"

@@ -9,9 +9,10 @@ import pytest
 
 from localcloud.tools import build, catalogue, debian
 from localcloud.tools.build import BuildError
-from localcloud.tools.catalogue import TOOLS, Module, Tool
+from localcloud.tools.catalogue import ON_DEMAND, TOOLS, Module, Tool
 
-MODULES = sorted({tool.module for tool in TOOLS}, key=lambda module: module.name)
+EVERY = (*TOOLS, *ON_DEMAND)
+MODULES = sorted({tool.module for tool in EVERY}, key=lambda module: module.name)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
@@ -29,7 +30,7 @@ def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
 
 
 def test_every_program_of_a_module_is_a_tool() -> None:
-    assert {(tool.module.name, tool.name) for tool in TOOLS} == {
+    assert {(tool.module.name, tool.name) for tool in EVERY} == {
         (module.name, program) for module in MODULES for program in module.programs
     }
 
