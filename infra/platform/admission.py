@@ -98,7 +98,9 @@ def memory(mib: int) -> str:
 def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
     """One queue over all pools; where a job goes, its node selector says."""
     flavours = []
-    for pool in pools:
+    # Kueue goes on from the flavour that it tried last. With the launchers' pool first, a job that waits for GPUs is told in
+    # the end that its launcher does not fit among the GPUs.
+    for pool in sorted(pools, key=lambda pool: pool.gpus == 0):
         amounts = quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts[name]} for name in COVERED]
         flavours.append({"name": pool.name, "resources": resources})

@@ -141,9 +141,9 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for members in folder.rglob("cgroup.procs"):
+    for path, _, _ in os.walk(folder):  # goes on where a group is removed meanwhile
         try:
-            yield from (int(line) for line in members.read_text().split())
+            yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile
             continue
 

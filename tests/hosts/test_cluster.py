@@ -24,7 +24,7 @@ def test_every_host_has_control_groups_of_its_own(cluster: HandMade) -> None:
 
 
 def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:
-    assert "user data of a master" in cluster.console(cluster.master)
+    await_true(lambda: "user data of a master" in cluster.console(cluster.master))
 
 
 def test_nodes_log_in_to_each_other_without_a_question(cluster: HandMade) -> None:
