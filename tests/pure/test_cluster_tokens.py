@@ -88,6 +88,7 @@ def with_query(extra: str) -> str:
         (token(presigned(expires="901")), "the token wants to live 901 seconds; 900 are the most"),
         (token(presigned(service="s3")), "the token is not signed for STS"),
     ],
+    ids=lambda text: "token" if text.startswith("k8s-aws") else text,  # a token has the second of its signing
 )
 def test_what_is_no_token_for_a_cluster_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(InvalidToken) as caught:
