@@ -15,8 +15,8 @@ from localcloud.hosts.hardware import BOOT, FILE_SYSTEMS
 from localcloud.hosts.layers import Disk
 from localcloud.hosts.metadata import Machine
 from localcloud.hosts.vpc import Vpc
-from localcloud.kubernetes.nodes.cgroups import Cgroups
 from localcloud.machine import network
+from localcloud.machine.cgroups import Cgroups
 from localcloud.machine.ledger import process_name, remove_group, remove_trace
 
 POWER_OFF = signal.SIGRTMIN + 4

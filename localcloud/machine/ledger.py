@@ -16,10 +16,11 @@ from typing import Literal
 import psutil
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from localcloud.machine import network
+from localcloud.machine import cgroups, network
 
 Kind = Literal["process", "namespace", "cgroup", "mount", "trace"]
 END_SECONDS = 20.0
+GROUP_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -149,28 +150,11 @@ def _group_members(folder: Path) -> Iterator[int]:
 
 
 def remove_group(folder: Path) -> None:
-    """Control groups are removed from the leaves up; files in them are the kernel's. Raises StillThere."""
-    if not folder.is_dir():
-        return
-    for path, _, _ in os.walk(folder, topdown=False):
-        Retrying(
-            retry=retry_if_result(lambda done: not done),
-            wait=wait_fixed(0.02),
-            stop=stop_after_delay(2.0),
-            retry_error_callback=lambda _: None,
-        )(_remove_folder, path)
-    if folder.is_dir():
-        raise StillThere(f"the control group {folder} of the local cloud cannot be removed")
-
-
-def _remove_folder(path: str) -> bool:
+    """A control group and those below it. Raises StillThere."""
     try:
-        Path(path).rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:  # a member is still ending
-        return False
-    return True
+        cgroups.remove_tree(folder, GROUP_SECONDS)
+    except OSError as error:
+        raise StillThere(f"the control group {folder} of the local cloud cannot be removed") from error
 
 
 def clean_all(folder: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network, watches
-from localcloud.kubernetes.nodes.cgroups import Cgroups
 from localcloud.kubernetes.nodes.filesystem import Root
 from localcloud.kubernetes.nodes.hardware import Bind
+from localcloud.machine.cgroups import Cgroups
 from tests.pure import node_world
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "nodes"

@@ -17,11 +17,11 @@ import yaml
 
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
 from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_proxy, kubelet, pod_network
-from localcloud.kubernetes.nodes.cgroups import Cgroups
 from localcloud.kubernetes.nodes.links import Place, Wiring
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.machine import network
+from localcloud.machine.cgroups import Cgroups
 from localcloud.processes import StartError
 
 if TYPE_CHECKING:

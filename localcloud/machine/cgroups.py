@@ -1,9 +1,10 @@
-"""A cgroup of its own for each node, with version 1 (a tree per controller) and version 2 (one tree).
+"""A cgroup of its own for each node and each host, with version 1 (a tree per controller) and version 2 (one tree).
 
 https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +38,8 @@ class Cgroups:
 
     def remove(self, name: str) -> None:
         """The cgroup and those below it, once their processes are gone. Raises OSError when some stay."""
-        for top in self.folders(name):
-            below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-            for folder in (*below, top):
-                _remove_folder(folder)
+        for folder in self.folders(name):
+            remove_tree(folder)
 
     def _trees(self) -> list[Path]:
         if self.unified:
@@ -55,10 +54,16 @@ def _inherit_cpus(folder: Path) -> None:
             (folder / file).write_text((folder.parent / file).read_text())
 
 
-def _remove_folder(folder: Path) -> None:
+def remove_tree(top: Path, seconds: float = END_SECONDS) -> None:
+    """From the leaves up; files in them are the kernel's. Raises OSError for one that is busy for longer than so many seconds."""
+    for path, _, _ in os.walk(top, topdown=False):  # goes on where one is removed meanwhile
+        _remove_folder(Path(path), seconds)
+
+
+def _remove_folder(folder: Path, seconds: float) -> None:
     """A cgroup is busy for a moment after its last process ended."""
     for attempt in Retrying(
-        retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(END_SECONDS), reraise=True
+        retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(seconds), reraise=True
     ):
         with attempt:
             try:
