@@ -64,7 +64,6 @@ def terminate_session(call: Call) -> dict[str, Any]:
 @operation("ssm", "DescribeInstanceInformation")
 def describe_instance_information(call: Call) -> dict[str, Any]:
     """Instances whose agent is connected."""
-    every = [one for reservation in call.backend_of("ec2").reservations.values() for one in reservation.instances]
     wanted = _wanted(call.params)
     return {
         "InstanceInformationList": [
@@ -77,7 +76,7 @@ def describe_instance_information(call: Call) -> dict[str, Any]:
                 "IPAddress": one.private_ip,
                 "ComputerName": one.private_dns_name,
             }
-            for one in every
+            for one in instance_calls.every(call.backend_of("ec2"))
             if (wanted is None or one.id in wanted) and not _problem(call, one.id) and _answers(one.id)
         ]
     }

@@ -77,11 +77,14 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
     }
 
 
+def every(backend: Any) -> list[Any]:
+    """All instances, those that are gone too. Also for threads that ask while others are launched."""
+    return [instance for reservation in list(backend.reservations.values()) for instance in reservation.instances]
+
+
 def find(backend: Any, ids: list[str]) -> list[Any]:
     """The instances with these ids, in their order."""
-    # a copy, since nodes that start ask while others are launched
-    reservations = list(backend.reservations.values())
-    known = {instance.id: instance for reservation in reservations for instance in reservation.instances}
+    known = {instance.id: instance for instance in every(backend)}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
     if malformed:
         raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')
@@ -100,9 +103,8 @@ def describe_instances(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
     if ids and "MaxResults" in call.params:
         raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
-    every = [instance for reservation in backend.reservations.values() for instance in reservation.instances]
     filters = call.params.get("Filters")
-    kept = keep(find(backend, ids) if ids else every, filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id))
+    kept = keep(find(backend, ids) if ids else every(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id))
     end_dry_run(call)
     wanted = {instance.id for instance in kept}
     reservations = []

@@ -12,6 +12,7 @@ from localcloud.aws import policy_documents
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.control import action
+from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.efs import contents
 
 NFS_PORT = 2049
@@ -42,7 +43,7 @@ def mount(
 ) -> Mounted:
     """Let an instance mount a file system, through an access point or at a path of it. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
-    client = next((one for one in _instances(ec2) if one.id == instance), None)
+    client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:
         raise MountRefused(f"there is no instance {instance}")
     found = efs.file_systems_by_id.get(fileSystem)
@@ -54,10 +55,6 @@ def mount(
     point = _access_point(efs, found, accessPoint) if accessPoint else None
     read_only = _check_policy(found, point, encrypted)
     return Mounted(_folder(found, point, path), read_only)
-
-
-def _instances(ec2: Any) -> Any:
-    return (instance for reservation in list(ec2.reservations.values()) for instance in reservation.instances)
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:

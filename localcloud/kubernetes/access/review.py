@@ -13,6 +13,7 @@ from moto.core.request import Request
 from localcloud.aws import control, gateway, listening, transport
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
+from localcloud.aws.ec2 import instance_calls
 from localcloud.aws.eks.state import Cluster, Eks
 from localcloud.aws.patching import state_of
 from localcloud.kubernetes.access import entries, policies
@@ -125,8 +126,5 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
     """Instances call their role's session by their own id."""
-    for reservation in list(backend_of("ec2", cluster.account, cluster.region).reservations.values()):
-        for instance in reservation.instances:
-            if instance.id == instance_id:
-                return str(instance.private_dns_name)
-    return None
+    instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
+    return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)
