@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-import boto3.session
-
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -105,9 +103,7 @@ def newest(output: Path, series: Series = "4") -> str:
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
     """A subnet for as long as a machine builds. Its way out is that of all local hosts."""
-    own = cloud.environment()
-    session = boto3.session.Session(own["AWS_ACCESS_KEY_ID"], own["AWS_SECRET_ACCESS_KEY"], region_name=region)
-    ec2 = session.client("ec2", endpoint_url=own["AWS_ENDPOINT_URL"])
+    ec2 = cloud.clients(region)("ec2")
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
     try:
