@@ -71,15 +71,6 @@ class Demo(Steps):
         where = ", ".join(f"rank {report['rank']} on {report['node'].split('.')[0]}" for report in reports)
         return f"{where}; their sum {reports[0]['sum']} is right, by {verdict['expected']['transport']}"
 
-    def unchanged(self) -> str:
-        control = self.cloud.control()
-        control.forget_calls()
-        run = self.pulumi("up")
-        writes = control.writes()
-        must(not run.changed, f"nothing should change, but: {run.changed}")
-        must(not writes, f"an unchanged up must not write to AWS, but called {writes}")
-        return f"{run.changes.get('same', 0)} resources unchanged, no AWS write"
-
     def resize(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
         run = self.pulumi("up")
@@ -102,16 +93,6 @@ class Demo(Steps):
         self.pulumi("up")
         self._must_have_max_size(NEW_MAX_SIZE)
         return f"maxSize is {NEW_MAX_SIZE} again"
-
-    def destroy(self) -> str:
-        run = self.pulumi("destroy")
-        self.stack.remove()
-        return f"{run.changes.get('delete', 0)} resources deleted"
-
-    def leftovers(self) -> str:
-        left = self.cloud.control().leftovers()
-        must(not left, f"AWS still holds: {left}")
-        return "the account holds what it held before"
 
     @property
     def kubeconfig(self) -> Path:

@@ -90,24 +90,13 @@ class Demo(Steps):
 
     def unchanged(self) -> str:
         """Who scaled keeps the size."""
-        control = self.cloud.control()
-        control.forget_calls()
-        run = self.pulumi("up")
-        writes = control.writes()
-        must(not run.changed and not writes, f"nothing should change, but: {run.changed} {writes}")
-        return f"{run.changes.get('same', 0)} resources unchanged, {FEWER} worker stays"
-
-    def destroy(self) -> str:
-        run = self.pulumi("destroy")
-        self.stack.remove()
-        return f"{run.changes.get('delete', 0)} resources deleted"
+        return f"{super().unchanged()}, {FEWER} worker stays"
 
     def leftovers(self) -> str:
-        left = self.cloud.control().leftovers()
-        must(not left, f"AWS still holds: {left}")
+        rest = super().leftovers()
         hosts = [host.instance_id for host in self.cloud.hosts()]
         must(not hosts, f"still there: {hosts}")
-        return "no host, and the account holds what it held before"
+        return f"no host, and {rest}"
 
     def _tell(self, line: str) -> None:
         self.console.print(f"  {line}", style="dim", markup=False)

@@ -68,6 +68,28 @@ class Steps(ABC):
         self.steps()
         return all(result.ok for result in self.results)
 
+    def unchanged(self) -> str:
+        """A step: what is there stays."""
+        control = self.cloud.control()
+        control.forget_calls()
+        run = self.pulumi("up")
+        writes = control.writes()
+        must(not run.changed, f"nothing should change, but: {run.changed}")
+        must(not writes, f"an unchanged up must not write to AWS, but called {writes}")
+        return f"{run.changes.get('same', 0)} resources unchanged, no AWS write"
+
+    def destroy(self) -> str:
+        """A step."""
+        run = self.pulumi("destroy")
+        self.stack.remove()
+        return f"{run.changes.get('delete', 0)} resources deleted"
+
+    def leftovers(self) -> str:
+        """A step."""
+        left = self.cloud.control().leftovers()
+        must(not left, f"AWS still holds: {left}")
+        return "the account holds what it held before"
+
     def stop(self) -> str:
         """The last step of every demo."""
         servers = self.cloud.servers()
