@@ -2,14 +2,17 @@
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
+from tests.stacks.changes import Change
 
+DATA = Path(__file__).parent / "data"
 Values = dict[str, Any]
 REMOVED = object()
 """Stands for a setting that is taken out."""
@@ -60,6 +63,26 @@ def operations(run: Run) -> dict[str, set[str]]:
             operation = "replace" if step.operation in _REPLACING else step.operation
             done.setdefault(operation, set()).add(re.sub(r"^gpumpi-[a-z]+-", "", step.name))
     return done
+
+
+def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
+    """A stack of data/ that is up, with what somebody bought or built for it."""
+    made = LocalStack(cloud, name, DATA)
+    made.prepare()
+    made.grant()
+    up = made.run("up")
+    assert up.ok, up.output
+    return made
+
+
+def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
+    """What all these changes together would do, with what somebody bought or built for them."""
+    changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    stack.cloud.control().grant("us-west-2", changed)
+    write(stack, changed)
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    return operations(preview)
 
 
 def new_stack(stack: LocalStack, values: Values, folder: Path) -> None:

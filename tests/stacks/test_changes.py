@@ -208,12 +208,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
     """The cluster, up."""
-    made = LocalStack(cloud, "changes", DATA)
-    made.prepare()
-    made.grant()
-    up = made.run("up")
-    assert up.ok, up.output
-    return made
+    return editing.brought_up(cloud, "changes")
 
 
 @pytest.fixture(scope="module")
@@ -222,16 +217,9 @@ def values(stack: LocalStack) -> Values:
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
-def test_a_change_touches_what_it_should_and_nothing_else(
-    name: str, stack: LocalStack, cloud: LocalCloud, values: Values
-) -> None:
+def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
-    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
-    cloud.control().grant("us-west-2", changed)
-    editing.write(stack, changed)
-    preview = stack.run("preview")
-    assert preview.ok, preview.output
-    assert differences(editing.operations(preview), changes) == ([], [])
+    assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
 
 
 @pytest.mark.parametrize("name", REFUSED)

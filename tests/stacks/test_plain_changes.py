@@ -1,7 +1,6 @@
 """What another value of each setting of target `ec2` does to a cluster that is up, as test_changes.py has it for `eks`."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.stacks.editing import Values
 
 pytestmark = pytest.mark.xdist_group("plain-changes")
 
-DATA = Path(__file__).parent / "data"
 OTHER_IMAGE = "ami-0123456789abcdef1"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTRNgnyKRy bob@example.com"
 NEW_MASTER = both(anew("master"), updates("master-launch-template", "master-address"))
@@ -54,12 +52,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
     """The cluster, up."""
-    made = LocalStack(cloud, "plain", DATA)
-    made.prepare()
-    made.grant()
-    up = made.run("up")
-    assert up.ok, up.output
-    return made
+    return editing.brought_up(cloud, "plain")
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +61,9 @@ def values(stack: LocalStack) -> Values:
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
-def test_a_change_touches_what_it_should_and_nothing_else(
-    name: str, stack: LocalStack, cloud: LocalCloud, values: Values
-) -> None:
+def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
-    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
-    cloud.control().grant("us-west-2", changed)
-    editing.write(stack, changed)
-    preview = stack.run("preview")
-    assert preview.ok, preview.output
-    assert differences(editing.operations(preview), changes) == ([], [])
+    assert differences(editing.previewed(stack, values, changes), changes) == ([], [])
 
 
 def test_another_image_leaves_workers_alone_that_run(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
@@ -98,3 +84,5 @@ def test_another_image_leaves_workers_alone_that_run(stack: LocalStack, cloud: L
     client(cloud, "autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=3)
     assert {*images().values()} == {*before.values(), OTHER_IMAGE}
     editing.write(stack, values)
+    back = stack.run("up")
+    assert back.ok, back.output
