@@ -9,12 +9,10 @@ folder=/opt/cuda-headers-$cuda_headers_version
 
 [[ -e /usr/local/cuda/include/cuda.h ]] && exit 0
 if [[ ! -e $folder/.complete ]]; then
-  "$here/install-packages.sh" ca-certificates gcc libc6-dev python3 python3-pip unzip
+  "$here/install-packages.sh" gcc libc6-dev
   work=$(mktemp --directory)
   trap 'rm -rf "$work"' EXIT
-  echo "nvidia-cuda-runtime-cu12==$cuda_headers_version --hash=sha256:$cuda_headers_wheel_sha256" >"$work/requirement"
-  python3 -m pip download --quiet --no-deps --only-binary :all: --require-hashes --requirement "$work/requirement" --dest "$work"
-  unzip -q "$work"/*.whl -d "$work/content"
+  "$here/fetch-wheel.sh" nvidia-cuda-runtime-cu12 "$cuda_headers_version" "$cuda_headers_wheel_sha256" "$work/content"
   rm -rf "$folder"
   mkdir -p "$folder/lib64/stubs"
   cp --recursive "$work/content/nvidia/cuda_runtime/include" "$folder/include"

@@ -6,13 +6,9 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 name=$1 version=$2 sha256=$3 folder=$4
 
 [[ -e $folder/.complete ]] && exit 0
-"$here/install-packages.sh" ca-certificates python3 python3-pip unzip
-
 work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
-echo "$name==$version --hash=sha256:$sha256" >"$work/requirement"
-python3 -m pip download --quiet --no-deps --only-binary :all: --require-hashes --requirement "$work/requirement" --dest "$work"
-unzip -q "$work"/*.whl -d "$work/content"
+"$here/fetch-wheel.sh" "$name" "$version" "$sha256" "$work/content"
 
 # https://packaging.python.org/en/latest/specifications/binary-distribution-format/: *.data/data is the prefix of the installation
 rm -rf "$folder"
