@@ -15,14 +15,10 @@ from localcloud.machine import network
 
 TIMEOUT_SECONDS = 30.0
 AWAY_SECONDS = 30.0
-"""How long an API server that takes no connections may be away: one that is restarted comes back, and kubelets wait too."""
+"""How long an API server that takes no connections, or says that it ends, may be away: one that is restarted comes back, and
+kubelets wait too."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
-
-
-_PATIENTLY = Retrying(
-    retry=retry_if_exception_type(ConnectionRefusedError), wait=wait_fixed(0.3), stop=stop_after_delay(AWAY_SECONDS), reraise=True
-)
 
 
 class ApiError(Exception):
@@ -31,6 +27,24 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class _GoingAway(ApiError):
+    """An API server that ends has not looked at the request.
+
+    https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/server/filters/waitgroup.go and
+    `with_retry_after.go` beside it: status 503, and 429 where a delay of the shutdown is set.
+    """
+
+    TEXT = "apiserver is shutting down"
+
+
+_PATIENTLY = Retrying(
+    retry=retry_if_exception_type((ConnectionRefusedError, _GoingAway)),
+    wait=wait_fixed(0.3),
+    stop=stop_after_delay(AWAY_SECONDS),
+    reraise=True,
+)
 
 
 class _Connection(http.client.HTTPSConnection):
@@ -69,9 +83,7 @@ class Api:
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
         """The parsed answer. Raises ApiError, and OSError where there is no API server."""
         target = f"{path}?{urlencode(query)}" if query else path
-        status, text = _PATIENTLY(self._send, method, target, body, {"Content-Type": content_type})
-        if status >= 400:
-            raise ApiError(status, _message(text) or f"{method} {path}: status {status}")
+        text = _PATIENTLY(self._answer, method, target, body, {"Content-Type": content_type})
         return json.loads(text) if text else None
 
     def get(self, path: str, **query: Any) -> Any:
@@ -136,6 +148,13 @@ class Api:
 
     def _connection(self, timeout: float = TIMEOUT_SECONDS) -> _Connection:
         return _Connection(self._namespace, self._host, self._port, self._context, timeout)
+
+    def _answer(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> bytes:
+        status, text = self._send(method, target, body, headers)
+        if status < 400:
+            return text
+        message = _message(text) or f"{method} {target}: status {status}"
+        raise (_GoingAway if _GoingAway.TEXT in message else ApiError)(status, message)
 
     def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()

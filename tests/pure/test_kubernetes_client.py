@@ -1,0 +1,63 @@
+"""What the local cloud does where an API server ends and another takes its place, as in every restart."""
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from localcloud.kubernetes.client import Api, ApiError
+from localcloud.kubernetes.pki import Authority
+
+Answer = tuple[int, str]
+SHUTTING_DOWN = (503, "apiserver is shutting down")
+SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again later.")
+
+
+@contextmanager
+def api_server(folder: Path, answers: list[Answer]) -> Iterator[Api]:
+    """One that gives these answers, the last of them from then on; what remains in the list was not asked for."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, message = answers.pop(0) if len(answers) > 1 else answers[0]
+            body = json.dumps({"message": message}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    authority = Authority(folder)
+    own = authority.issue("server", addresses=["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.file, own.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield Api(f"https://127.0.0.1:{server.server_port}", None, authority.certificate, own)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("ending", [SHUTTING_DOWN, SHUTTING_DOWN_SLOWLY])
+def test_an_api_server_that_ends_is_asked_again(tmp_path: Path, ending: Answer) -> None:
+    with api_server(tmp_path, [ending, ending, (200, "here again")]) as api:
+        assert api.get("/api/v1/nodes") == {"message": "here again"}
+
+
+@pytest.mark.parametrize("refusal", [(503, "etcd has no leader"), (429, "Cannot evict pod as it would violate the budget")])
+def test_other_refusals_are_told_at_once(tmp_path: Path, refusal: Answer) -> None:
+    answers = [refusal, (200, "not asked for")]
+    with api_server(tmp_path, answers) as api, pytest.raises(ApiError, match=refusal[1]) as raised:
+        api.get("/api/v1/nodes")
+    assert raised.value.status == refusal[0]
+    assert len(answers) == 1
