@@ -79,7 +79,8 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
     world, group = cluster.account.world, NodeGroup(cluster, name)
     gpu = kind.startswith("p")
     if gpu:
-        request = {"launchTemplate": gpu_template(cluster, name, kind), "taints": [GPU_TAINT], **request}
+        template = request.get("launchTemplate") or gpu_template(cluster, name, kind)
+        request = {**request, "launchTemplate": template, "taints": [GPU_TAINT]}
     else:
         request = {"instanceTypes": [kind], **request}
     sizes = {"minSize": 0, "maxSize": 4, "desiredSize": size}

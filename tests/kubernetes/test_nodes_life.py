@@ -1,6 +1,7 @@
 """Nodes come, are drained, replaced, lost, and leave nothing behind."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from tests.kubernetes.node_groups import NodeGroup, daemon, is_ready, name_of, n
 from tests.kubernetes.running import Account, Running, control_groups, wait_while
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
+REFUSED_LABELS = {"kubernetes.io/mine": "x"}
+"""Kubelets do not give themselves such."""
+REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
@@ -111,15 +115,30 @@ def test_an_instance_that_is_terminated_is_lost_and_replaced(lively: Running, po
     assert name_of(other) != name_of(node)
 
 
-def test_a_new_template_version_replaces_every_node(lively: Running, pool: NodeGroup) -> None:
+def new_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict[str, Any]:
+    """The next version of a launch template."""
+    made = cluster.account.world.ec2.create_launch_template_version(
+        LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData=data
+    )
+    return {"id": template["id"], "version": str(made["LaunchTemplateVersion"]["VersionNumber"])}
+
+
+def test_a_new_template_version_replaces_every_node_and_what_is_guarded_stays_available(lively: Running, pool: NodeGroup) -> None:
     pool.scale(2)
     before = {node["spec"]["providerID"] for node in pool.nodes()}
-    ec2, template = lively.account.world.ec2, pool.describe()["launchTemplate"]
-    ec2.create_launch_template_version(
-        LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
-    )
-    done = pool.update("update_nodegroup_version", launchTemplate={"id": template["id"], "version": "2"})
-    assert done["status"] == "Successful", done["errors"]
+    with guarded_deployment(lively, "served", replicas=2) as path:
+        start = wait_while(lambda: lively.api.get(path), lambda found: found["status"].get("availableReplicas") != 2)
+        done = pool.update("update_nodegroup_version", launchTemplate=new_version(lively, pool.describe()["launchTemplate"]))
+        assert done["status"] == "Successful", done["errors"]
+        wait_while(lambda: lively.api.get(path), lambda found: found["status"].get("availableReplicas") != 2)
+        seen = lively.api.watch(
+            path.rpartition("/")[0],
+            seconds=1,
+            fieldSelector="metadata.name=served",
+            resourceVersion=start["metadata"]["resourceVersion"],
+        )
+        available = [event["object"]["status"].get("availableReplicas", 0) for event in seen]
+    assert set(available) == {1, 2}, "one at a time moved, and none before the other was there"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
     assert [is_ready(node) for node in pool.real_nodes()] == [True, True], "the new ones are as real as the old ones were"
@@ -127,23 +146,73 @@ def test_a_new_template_version_replaces_every_node(lively: Running, pool: NodeG
     assert versions == {"2"}
 
 
+def test_an_update_whose_nodes_do_not_join_fails_and_the_old_node_works_on(lively: Running) -> None:
+    template = own_image_template(lively, "own", "p4d.24xlarge", {"gpumpi.io/pool": "own"})
+    with node_group(lively, "own", 1, "p4d.24xlarge", amiType="CUSTOM", launchTemplate=template) as group:
+        (node,) = group.real_nodes()
+        with pods(lively, pod("working", node=node)):
+            pod_in(lively, "working", "Running")
+            wanted = new_version(lively, template, UserData=boot_text(lively, REFUSED_LABELS))
+            done = group.update("update_nodegroup_version", launchTemplate=wanted)
+            assert done["status"] == "Failed"
+            (error,) = done["errors"]
+            assert error["errorCode"] == "NodeCreationFailure"
+            assert REFUSAL in error["errorMessage"]
+            assert lively.api.get(pod_path("working"))["status"]["phase"] == "Running"
+        assert (group.describe()["status"], group.describe()["launchTemplate"]["version"]) == ("ACTIVE", "1")
+        wait_while(lambda: [name_of(each) for each in group.nodes()], lambda names: names != [name_of(node)])
+
+
+def boot_text(cluster: Running, labels: dict[str, str]) -> str:
+    """For nodes of one's own image, which kubelets register with these labels."""
+    record = cluster.describe()
+    access = eks_node.ClusterAccess(cluster.name, record["endpoint"], record["certificateAuthority"]["data"], "172.20.0.0/16")
+    config = eks_node.node_config(raid0=False, pinned_memory=False, cluster=access, labels=labels)
+    return eks_node.encoded(eks_node.user_data(config))
+
+
+def own_image_template(cluster: Running, name: str, kind: str, labels: dict[str, str]) -> dict[str, Any]:
+    world = cluster.account.world
+    images = world.ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
+    made: dict[str, Any] = world.template(
+        name, ImageId=images[0]["ImageId"], InstanceType=kind, UserData=boot_text(cluster, labels)
+    )
+    return made
+
+
+@contextmanager
+def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[str]:
+    """One that a disruption budget keeps from losing more than one pod at a time; its path."""
+    labels, one = {"app": name}, pod(name)
+    template = {"metadata": {"labels": labels}, "spec": {**one["spec"], "restartPolicy": "Always"}}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }
+    template["spec"]["topologySpreadConstraints"] = [spread]
+    deployments, budgets = (
+        "/apis/apps/v1/namespaces/default/deployments",
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+    )
+    selector = {"matchLabels": labels}
+    cluster.api.create(budgets, {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": selector}})
+    try:
+        spec = {"replicas": replicas, "selector": selector, "template": template}
+        cluster.api.create(deployments, {"metadata": {"name": name}, "spec": spec})
+        yield f"{deployments}/{name}"
+    finally:
+        cluster.api.delete(f"{deployments}/{name}")
+        cluster.api.delete(f"{budgets}/{name}")
+
+
 def test_a_kubelet_that_refuses_its_boot_text_fails_the_node_group_with_its_own_words(lively: Running) -> None:
-    record = lively.describe()
-    config = eks_node.node_config(
-        raid0=False,
-        pinned_memory=False,
-        cluster=eks_node.ClusterAccess(lively.name, record["endpoint"], record["certificateAuthority"]["data"], "172.20.0.0/16"),
-        labels={"kubernetes.io/mine": "x"},
-    )
-    text = eks_node.encoded(eks_node.user_data(config))
-    images = lively.account.world.ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])
-    template = lively.account.world.template(
-        "refused", ImageId=images["Images"][0]["ImageId"], InstanceType="m5.large", UserData=text
-    )
+    template = own_image_template(lively, "refused", "m5.large", REFUSED_LABELS)
     with node_group(lively, "refused", 1, "m5.large", amiType="CUSTOM", instanceTypes=None, launchTemplate=template) as group:
         shown: Any = group.describe()
         assert shown["status"] == "CREATE_FAILED"
         (issue,) = shown["health"]["issues"]
         assert issue["code"] == "NodeCreationFailure"
-        assert "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]" in issue["message"]
+        assert REFUSAL in issue["message"]
     wait_while(lambda: held(lively), bool)

@@ -120,3 +120,47 @@ def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: 
     assert [(issue["code"], issue["message"]) for issue in group["health"]["issues"]] == [
         ("NodeCreationFailure", "kubelet ended with exit code 1")
     ]
+
+
+class NoMonitoredNodes(Realizer):
+    """Whose instances do not become nodes if they are monitored."""
+
+    refused: str = ""
+
+    def hear(self, event: Event) -> None:
+        super().hear(event)
+        if event.kind == "instance" and event.action == "created" and event.details["Monitoring"]["State"] == "enabled":
+            self.refused = event.name
+            self.says["node-group"] = Progress(True, f"node {event.name}: kubelet ended with exit code 1")
+        if event.kind == "instance" and event.action == "gone" and event.name == self.refused:
+            self.says["node-group"] = DONE
+
+
+@pytest.mark.parametrize(("strategy", "kept"), [("DEFAULT", 2), ("MINIMAL", 1)])
+def test_new_nodes_that_never_join_fail_an_update_which_leaves_as_many_nodes_as_there_were(
+    world: World, strategy: str, kept: int
+) -> None:
+    world.cluster()
+    template = world.template(EbsOptimized=True)
+    sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 2}
+    changing = {"maxUnavailable": 1, "updateStrategy": strategy}
+    world.node_group(scalingConfig=sizes, launchTemplate=template, updateConfig=changing)
+    before = world.instance_ids()
+    world.ec2.create_launch_template_version(
+        LaunchTemplateId=template["id"], LaunchTemplateData={"Monitoring": {"Enabled": True}}
+    )
+    realizer = NoMonitoredNodes()
+    unregister = events.register(realizer.hear, realizer.asked)
+    try:
+        update = world.update_version(launchTemplate={"id": template["id"], "version": "2"})
+        group: dict[str, Any] = world.describe_group()
+    finally:
+        unregister()
+    text = "Couldn't proceed with upgrade process as new nodes are not joining node group workers: node "
+    assert [(error["errorCode"], error["errorMessage"]) for error in update["errors"]] == [
+        ("NodeCreationFailure", f"{text}{realizer.refused}: kubelet ended with exit code 1")
+    ]
+    assert (update["status"], group["status"], group["launchTemplate"]["version"]) == ("Failed", "ACTIVE", "1")
+    assert group["health"]["issues"] == []
+    assert [instance["Monitoring"]["State"] for instance in world.instances(group)] == ["disabled", "disabled"]
+    assert len(before & world.instance_ids()) == kept

@@ -12,6 +12,7 @@ from localcloud.aws.eks import (
     node_group_settings,
     node_group_template,
     node_launch,
+    node_renewal,
     node_scaling,
     updates,
     versions,
@@ -117,9 +118,9 @@ def update_nodegroup_version(call: Call) -> Record:
             own_template.default_version_number = before
             raise invalid_request(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
 
-    def finished(refused: AwsError | None) -> None:
+    def finished(problem: str) -> None:
         record["status"] = "ACTIVE"
-        if refused is None:
+        if not problem:
             update["status"] = "Successful"
             record.update(after, modifiedAt=now())
             group.template, group.types = template, _types(group, template)
@@ -127,9 +128,7 @@ def update_nodegroup_version(call: Call) -> Record:
             own_template.default_version_number = before
             if group.template_id in ec2.launch_templates:
                 node_scaling.use_new_template(cluster, group, group.types)
-            text = (
-                f"Couldn't proceed with upgrade process as new nodes are not joining node group {group.name}: {refused.message}"
-            )
+            text = f"Couldn't proceed with upgrade process as new nodes are not joining node group {group.name}: {problem}"
             updates.fail(update, "NodeCreationFailure", text, group.group_names)
         publish_node_group(cluster, group, "changed")
 
@@ -144,7 +143,7 @@ def update_nodegroup_version(call: Call) -> Record:
         },
     )
     record["status"] = "UPDATING"
-    node_scaling.renew(cluster, group, update, finished)
+    node_renewal.renew(cluster, group, update, finished)
     return {"update": update}
 
 
