@@ -10,9 +10,12 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from localcloud.kubernetes import addresses, dns
@@ -32,6 +35,7 @@ log = logging.getLogger(__name__)
 LEDGER = "ledger"
 LOOPBACK = "loopback"
 LOOPBACK_SECONDS = 30.0
+_LAST_WRITES = stop_after_delay(10)
 PREFIX = "gpumpi"
 """Of every network namespace that we make."""
 
@@ -290,10 +294,18 @@ class Cluster:
             self.ledger.clean()
             for close in reversed(self._closers):
                 close()
-            with self._telling:
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove_folder()
         finally:
             self._is_gone = True
+
+    def _remove_folder(self) -> None:
+        """Also where somebody who ends just now still writes."""
+        with self._telling:
+            for attempt in Retrying(
+                retry=retry_if_exception_type(OSError), wait=wait_fixed(0.1), stop=_LAST_WRITES, reraise=True
+            ):
+                with attempt, suppress(FileNotFoundError):
+                    shutil.rmtree(self.folder)
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase

@@ -16,7 +16,8 @@ from localcloud.engine.kubernetes.credentials import Credentials, NoCredential
 from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 40.0
+"""Longer than the local cloud keeps connections waiting while it restarts an API server: localcloud/kubernetes/loopback.py."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10
