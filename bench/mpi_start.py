@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bench import plot
 from bench.platform_cluster import machine, running, say
-from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench
+from bench.timed_job import LIMIT_SECONDS, PROGRAM, Bench, JobFailed
 
 WORKERS = (2, 4, 8, 16, 32, 64)
 LAUNCHERS = ("mpijob", "openmpi")
@@ -56,16 +56,22 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
-    """The run that is in the middle by its time to all ranks."""
-    runs = []
+    """The run that is in the middle by its time to all ranks, of those that succeeded."""
+    runs: list[dict[str, Any]] = []
     for number in range(1, repeats + 1):
-        runs.append(measure(bench, launcher, workers, image))
-        last = runs[-1]
-        say(f"{launcher}, {workers} workers, {number} of {repeats}: {last}")
+        try:
+            runs.append(measure(bench, launcher, workers, image))
+        except JobFailed as error:
+            say(f"{launcher}, {workers} workers, {number} of {repeats}: {error}")
+        else:
+            say(f"{launcher}, {workers} workers, {number} of {repeats}: {runs[-1]}")
+    failed = repeats - len(runs)
+    if not runs:
+        return {"launcher": launcher, "workers": workers, "failed": failed}
     runs.sort(key=lambda run: run["all ranks"])
     every = [run["all ranks"] for run in runs]
     middle = runs[(len(runs) - 1) // 2]
-    return {"launcher": launcher, "workers": workers, **middle, "lowest": min(every), "highest": max(every)}
+    return {"launcher": launcher, "workers": workers, **middle, "lowest": min(every), "highest": max(every), "failed": failed}
 
 
 def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
@@ -106,7 +112,7 @@ def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         plot.Line(
             f"{launcher}, {kind}",
-            tuple((one["workers"], one[kind]) for one in rows if one["launcher"] == launcher),
+            tuple((one["workers"], one[kind]) for one in rows if one["launcher"] == launcher and kind in one),
             colour,
             dashed=kind == "first rank",
         )
@@ -120,11 +126,11 @@ def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 
 def _show(rows: Sequence[dict[str, Any]]) -> None:
     columns = ("admitted", "pods made", "pods bound", "workers ready", "launcher runs", "first rank", "all ranks", "over")
-    table = Table("launcher", "workers", *columns, "all ranks, lowest to highest", "load")
+    table = Table("launcher", "workers", *columns, "all ranks, lowest to highest", "failed", "load")
     for one in rows:
-        spread = f"{one['lowest']:.1f} to {one['highest']:.1f}"
+        spread = f"{one['lowest']:.1f} to {one['highest']:.1f}" if "lowest" in one else ""
         seconds = (f"{one[column]:.1f}" if column in one else "" for column in columns)
-        table.add_row(one["launcher"], str(one["workers"]), *seconds, spread, str(one["load"]))
+        table.add_row(one["launcher"], str(one["workers"]), *seconds, spread, str(one["failed"]), str(one.get("load", "")))
     Console().print(table)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
 
     `nodes`: how many may be real, where it is not the default.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))  # not without removing what it made
     with TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(cloud_folder or folder / "cloud")

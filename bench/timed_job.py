@@ -33,6 +33,10 @@ if world.rank == 0:
 LIMIT_SECONDS = 600.0
 
 
+class JobFailed(Exception):
+    """A job did not do what it should; the message has its log's end."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """A cluster, asked by one client that has its credentials already."""
@@ -80,11 +84,11 @@ class Bench:
         return begun
 
     def printed(self, name: str, word: str) -> Any:
-        """The JSON that the launcher printed after a word."""
+        """The JSON that the launcher printed after a word. Raises JobFailed where it did not."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
         if line is None:
-            raise RuntimeError(f"job {name} did not print its {word}:\n{done.out[-2000:]}{done.err[-2000:]}")
+            raise JobFailed(f"job {name} did not print its {word}:\n{done.out[-2000:]}{done.err[-2000:]}")
         return json.loads(line.split(" ", 1)[1])
 
     def remove(self, name: str) -> None:

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class Watch(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
-        self._answer.shutdown()
+        with suppress(RuntimeError):  # of an answer that the API server ended by itself
+            self._answer.shutdown()
         self.join()
 
     def run(self) -> None:

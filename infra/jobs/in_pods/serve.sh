@@ -14,4 +14,4 @@ awk 'BEGIN {
 exec /usr/sbin/sshd -D -e -f /tmp/sshd_config \
   -o Port=2222 -o HostKey="$HOME/.ssh/id_rsa" -o AuthorizedKeysFile="$HOME/.ssh/authorized_keys" \
   -o PidFile=none -o StrictModes=no -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \
-  -o MaxStartups=1000 -o ClientAliveInterval=5 -o ClientAliveCountMax=3 -o LogLevel=ERROR
+  -o MaxStartups=1000 -o ClientAliveInterval=10 -o ClientAliveCountMax=6 -o LogLevel=ERROR

@@ -11,7 +11,7 @@ cat > /tmp/mpi-ssh <<END
 : > /tmp/connections/\$\$
 code=0
 ssh -p 2222 -i "$HOME/.ssh/id_rsa" -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/tmp/known_hosts \
-  -o ConnectionAttempts=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o LogLevel=ERROR "\$@" || code=\$?
+  -o ConnectionAttempts=10 -o ServerAliveInterval=10 -o ServerAliveCountMax=6 -o LogLevel=ERROR "\$@" || code=\$?
 [ "\$code" -eq 255 ] || rm /tmp/connections/\$\$
 exit "\$code"
 END
