@@ -29,7 +29,7 @@ tools: setup ## build what no package registry has ready (Pulumi, Kubernetes and
 demo: tools ## the whole life of a cluster on a local AWS: preview, create, resize, refresh, destroy
 	@$(BIN)/python scripts/cluster demo
 
-demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: join, train on four, scale, destroy
+demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: the AMI, join, train on four, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
 test: tools ## every test that this machine can run, but those of test-ami

@@ -131,3 +131,18 @@ def test_every_version_that_a_provisioner_names_is_pinned() -> None:
         for name in re.findall(r"\$\{?([a-z0-9_]+_(?:version|sha256|commit|fingerprint))\b", script.read_text())
     }
     assert asked <= pinned
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("    ec2.amazon-ebs.ubuntu: == build-openmpi", "build-openmpi"),
+        ("    ec2.amazon-ebs.ubuntu: compiling Open MPI 4.1.4 with 2 processors", "compiling Open MPI 4.1.4"),
+        ("==> ec2.amazon-ebs.ubuntu: Launching a source AWS instance...", "Launching a source AWS instance..."),
+        ("    ec2.amazon-ebs.ubuntu: == install-efa is skipped: local hosts have no EFA", ""),
+        ("==> ec2.amazon-ebs.ubuntu: debconf: delaying package configuration, since apt-utils is not installed", ""),
+        ("Build 'ec2.amazon-ebs.ubuntu' finished after 3 minutes 20 seconds.", ""),
+    ],
+)
+def test_of_all_that_packer_says_the_stages_are_told(line: str, told: str) -> None:
+    assert ami.stage(line) == told
