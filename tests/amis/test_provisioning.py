@@ -17,7 +17,7 @@ from localcloud.processes import ROOT
 from tests.amis.test_templates import provisioners_of
 from tests.images.conftest import needs_roots
 
-pytestmark = [pytest.mark.ami, pytest.mark.xdist_group("packer"), needs_roots]
+pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
 
 STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
@@ -97,6 +97,7 @@ def test_the_program_that_measures_gpu_memory_takes_this_open_mpi_for_cuda_aware
     assert "CannotRun: this MPI was compiled without CUDA" in refused.stderr
 
 
+@pytest.mark.compile
 def test_the_other_series_takes_its_place_and_is_cuda_aware_too(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("build-openmpi.sh", OPENMPI_SERIES="5")

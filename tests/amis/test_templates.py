@@ -43,7 +43,6 @@ def provisioners_of(kind: str) -> list[str]:
     return re.findall(r'"([\w-]+)"', listed[1])
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("kind", KINDS)
 def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> None:
@@ -51,7 +50,6 @@ def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> 
     assert (found.returncode, found.stdout.strip()) == (0, "The configuration is valid."), found.stdout + found.stderr
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 def test_templates_are_formatted(variables: dict[str, str]) -> None:
     for template in sorted(AMIS.glob("*.pkr.hcl")):
@@ -59,7 +57,6 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
         assert found.returncode == 0, template.name
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize(
     ("variable", "said"),

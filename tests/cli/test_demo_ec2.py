@@ -21,7 +21,7 @@ from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout
 from tests.hosts.cluster import namespaces, remains
 
-pytestmark = pytest.mark.xdist_group("demo-ec2")
+pytestmark = pytest.mark.xdist_group("packer")  # takes what the tests of AMIs have compiled
 
 STEPS = [
     "start the local cloud",
