@@ -1,0 +1,337 @@
+"""What a CUDA-aware MPI does with buffers in GPU memory, and how fast: beside a plain copy, and beside a way through the host.
+
+    mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
+
+Two ranks send each other GPU memory and sum it up, and check every byte that arrives; then each size is timed three ways:
+MPI given the GPU buffer, one copy within GPU memory without MPI, and MPI given host memory with a copy before and after.
+`--memory host` does the same with host memory in the place of the GPU's, where there is none: its figures say nothing of GPUs.
+
+Needs numpy, mpi4py and, for GPU memory, CUDA's runtime library: the toolkit's, or the one of nvidia-cuda-runtime-cu12 on PyPI.
+Ends with 1 where something arrived wrong, with 2 where it cannot run.
+"""
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+BYTES = (4096, 65536, 1 << 20, 16 << 20, 256 << 20)
+REPEATS = 20
+WARM_UP = 3
+"""Rounds before the clock: the first ones register memory and open the other rank's."""
+LARGEST_SUMMED = 1 << 16
+"""Patterns are numbers below it, so that sums over ranks are exact in float32."""
+
+
+class CannotRun(Exception):
+    """What is missing here, in one sentence."""
+
+
+class Buffer(Protocol):
+    """Memory of float32 numbers that MPI takes."""
+
+    mpi: Any
+
+    def write(self, values: np.ndarray) -> None: ...
+
+    def read(self, values: np.ndarray) -> None: ...
+
+    def copy(self, other: "Buffer") -> None:
+        """Here from another one of the same memory; done when it returns."""
+
+
+class HostBuffer:
+    """Stands for a GPU's where there is none."""
+
+    def __init__(self, count: int) -> None:
+        self.mpi = np.zeros(count, np.float32)
+
+    def write(self, values: np.ndarray) -> None:
+        np.copyto(self.mpi, values)
+
+    def read(self, values: np.ndarray) -> None:
+        np.copyto(values, self.mpi)
+
+    def copy(self, other: Buffer) -> None:
+        np.copyto(self.mpi, other.mpi)
+
+
+class Cuda:
+    """CUDA's runtime, and the GPU of this rank."""
+
+    TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3
+    """cudaMemcpyKind: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"""
+
+    def __init__(self, local_rank: int) -> None:
+        """Must be made before MPI starts, which then finds the GPU's context. Raises CannotRun."""
+        self.library = _load_runtime()
+        self.library.cudaGetErrorString.restype = ctypes.c_char_p
+        self.library.cudaMemcpy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        count = ctypes.c_int()
+        self.call("cudaGetDeviceCount", ctypes.byref(count))
+        if not count.value:
+            raise CannotRun("CUDA finds no GPU here; --memory host does without")
+        self.device = local_rank % count.value
+        self.call("cudaSetDevice", ctypes.c_int(self.device))
+        self.call("cudaFree", ctypes.c_void_p())  # makes the context
+
+    def call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self.library, name)(*arguments)
+        if code:
+            raise CannotRun(
+                f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}; --memory host does without"
+            )
+
+    def identity(self) -> str:
+        """Of the GPU, the same for all ranks that share it."""
+        name = ctypes.create_string_buffer(32)
+        self.call("cudaDeviceGetPCIBusId", name, ctypes.c_int(len(name)), ctypes.c_int(self.device))
+        return name.value.decode()
+
+    def pinned(self, count: int) -> np.ndarray:
+        """Host memory that the GPU copies to and from at full speed; the driver takes it back when the process ends."""
+        address = ctypes.c_void_p()
+        self.call("cudaMallocHost", ctypes.byref(address), ctypes.c_size_t(4 * count))
+        assert address.value
+        return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address.value))
+
+
+class DeviceBuffer:
+    """GPU memory."""
+
+    def __init__(self, cuda: Cuda, count: int) -> None:
+        self.cuda, self.bytes, self.address = cuda, 4 * count, ctypes.c_void_p()
+        cuda.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(self.bytes))
+        # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html: mpi4py hands the address to MPI
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": (count,),
+            "typestr": "<f4",
+            "data": (self.address.value, False),
+            "strides": None,
+        }
+        self.mpi = self
+
+    def write(self, values: np.ndarray) -> None:
+        self._copy(self.address, values.ctypes.data, Cuda.TO_DEVICE)
+
+    def read(self, values: np.ndarray) -> None:
+        self._copy(values.ctypes.data, self.address, Cuda.TO_HOST)
+
+    def copy(self, other: Buffer) -> None:
+        assert isinstance(other, DeviceBuffer)
+        self._copy(self.address, other.address, Cuda.WITHIN)
+
+    def close(self) -> None:
+        self.cuda.call("cudaFree", self.address)
+
+    def _copy(self, to: Any, source: Any, kind: int) -> None:
+        self.cuda.call("cudaMemcpy", to, source, self.bytes, kind)
+        self.cuda.call("cudaDeviceSynchronize")  # a copy within the GPU returns before it is done
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was seen at one size. Rates are 10^9 bytes a second and one way, times microseconds."""
+
+    bytes: int
+    right: bool
+    send_gb_s: float
+    copy_gb_s: float
+    staged_send_gb_s: float
+    allreduce_us: float
+    staged_allreduce_us: float
+
+
+class Pair:
+    """Two ranks and their memory."""
+
+    def __init__(self, mpi: Any, cuda: Cuda | None, repeats: int) -> None:
+        self.mpi, self.world, self.cuda, self.repeats = mpi, mpi.COMM_WORLD, cuda, repeats
+        self.other = 1 - self.world.rank
+
+    def measure(self, count: int) -> Row:
+        """With that many numbers in each buffer."""
+        own, theirs = (self._buffer(count) for _ in range(2))
+        stage = [self.cuda.pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
+        right = self._check_send(own, theirs, count) and self._check_sum(own, theirs, count)
+        size = 4 * count
+        row = Row(
+            bytes=size,
+            right=bool(self.world.allreduce(right, op=self.mpi.LAND)),
+            send_gb_s=size / self._time(lambda: self._ping_pong(own.mpi, theirs.mpi)) * 2e-9,
+            copy_gb_s=size / self._time(lambda: theirs.copy(own)) * 1e-9,
+            staged_send_gb_s=size / self._time(lambda: self._staged_ping_pong(own, theirs, *stage)) * 2e-9,
+            allreduce_us=1e6 * self._time(lambda: self.world.Allreduce(own.mpi, theirs.mpi)),
+            staged_allreduce_us=1e6 * self._time(lambda: self._staged_sum(own, theirs, *stage)),
+        )
+        for buffer in (own, theirs):
+            if isinstance(buffer, DeviceBuffer):
+                buffer.close()
+        return row
+
+    def _buffer(self, count: int) -> Buffer:
+        return DeviceBuffer(self.cuda, count) if self.cuda else HostBuffer(count)
+
+    def _pattern(self, rank: int, count: int) -> np.ndarray:
+        """Another one for each rank; no two neighbours are equal."""
+        return ((np.arange(count) * (7 + 6 * rank) + rank + 1) % LARGEST_SUMMED).astype(np.float32)
+
+    def _check_send(self, own: Buffer, theirs: Buffer, count: int) -> bool:
+        """Each rank gets what the other one has."""
+        own.write(self._pattern(self.world.rank, count))
+        theirs.write(np.full(count, -1, np.float32))
+        self.world.Sendrecv(own.mpi, dest=self.other, recvbuf=theirs.mpi, source=self.other)
+        return self._has(theirs, self._pattern(self.other, count)) and self._has(own, self._pattern(self.world.rank, count))
+
+    def _check_sum(self, own: Buffer, total: Buffer, count: int) -> bool:
+        total.write(np.full(count, -1, np.float32))
+        self.world.Allreduce(own.mpi, total.mpi)
+        return self._has(total, self._pattern(0, count) + self._pattern(1, count))
+
+    def _has(self, buffer: Buffer, wanted: np.ndarray) -> bool:
+        found = np.empty_like(wanted)
+        buffer.read(found)
+        return bool(np.array_equal(found, wanted))
+
+    def _ping_pong(self, own: Any, theirs: Any) -> None:
+        """There and back, by the same way."""
+        if self.world.rank == 0:
+            self.world.Send(own, dest=1)
+            self.world.Recv(theirs, source=1)
+        else:
+            self.world.Recv(theirs, source=0)
+            self.world.Send(own, dest=0)
+
+    def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
+        """The same, with a copy to host memory before each message and one from there after it."""
+        for sender in (0, 1):
+            if self.world.rank == sender:
+                own.read(out)
+                self.world.Send(out, dest=self.other)
+            else:
+                self.world.Recv(back, source=self.other)
+                theirs.write(back)
+
+    def _staged_sum(self, own: Buffer, total: Buffer, part: np.ndarray, whole: np.ndarray) -> None:
+        own.read(part)
+        self.world.Allreduce(part, whole)
+        total.write(whole)
+
+    def _time(self, action: Callable[[], None]) -> float:
+        """Seconds of one round, the median of rank 0."""
+        seconds = []
+        for _ in range(WARM_UP + self.repeats):
+            self.world.Barrier()
+            started = self.mpi.Wtime()
+            action()
+            seconds.append(self.mpi.Wtime() - started)
+        return max(statistics.median(seconds[WARM_UP:]), 1e-9)
+
+
+def _load_runtime() -> ctypes.CDLL:
+    for name in _runtimes():
+        with suppress(OSError):
+            return ctypes.CDLL(name)
+    raise CannotRun("there is no libcudart.so here; install the CUDA toolkit or nvidia-cuda-runtime-cu12, or take --memory host")
+
+
+def _runtimes() -> Iterator[str]:
+    found = importlib.util.find_spec("nvidia")
+    for folder in found.submodule_search_locations or () if found else ():
+        yield from (str(path) for path in sorted(Path(folder).glob("*/lib/libcudart.so.*")))
+    yield from ("libcudart.so", "/usr/local/cuda/lib64/libcudart.so", "libcudart.so.13", "libcudart.so.12")
+
+
+def must_be_cuda_aware() -> None:
+    """An MPI that is not would read the GPU's addresses as its own."""
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libmpi.so" in line}
+    queries = [getattr(ctypes.CDLL(library), "MPIX_Query_cuda_support", None) for library in sorted(loaded)]
+    if not any(query and query() for query in queries):
+        raise CannotRun(
+            "this MPI was compiled without CUDA; build Open MPI with amis/provisioners/build-openmpi.sh, or take --memory host"
+        )
+
+
+def _start(memory: str) -> tuple[Any, Cuda | None]:
+    # Open MPI and PMIx tell it before MPI starts
+    local_rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
+    cuda = Cuda(local_rank) if memory == "device" else None
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.size != 2:
+        raise CannotRun(f"two ranks exchange buffers, and {MPI.COMM_WORLD.size} were started: mpiexec -n 2")
+    if cuda:
+        must_be_cuda_aware()
+    return MPI, cuda
+
+
+def _table(rows: list[Row]) -> Iterator[str]:
+    titles = ("bytes", "right", "send GB/s", "plain copy", "send, staged", "allreduce us", "allreduce us, staged")
+    yield "  ".join(title.rjust(12) for title in titles)
+    for row in rows:
+        rates = (row.send_gb_s, row.copy_gb_s, row.staged_send_gb_s)
+        times = (row.allreduce_us, row.staged_allreduce_us)
+        cells = (
+            str(row.bytes),
+            "yes" if row.right else "NO",
+            *(f"{rate:.3f}" for rate in rates),
+            *(f"{one:.1f}" for one in times),
+        )
+        yield "  ".join(cell.rjust(max(12, len(title))) for cell, title in zip(cells, titles, strict=True))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split(","))
+    if any(size < 4 or size % 4 for size in sizes):
+        raise argparse.ArgumentTypeError("sizes are multiples of 4: numbers have 4 bytes")
+    return sizes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memory", choices=("device", "host"), default="device")
+    parser.add_argument("--bytes", type=_sizes, default=BYTES)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--json", type=Path, help="a file for what was seen")
+    chosen = parser.parse_args()
+    try:
+        mpi, cuda = _start(chosen.memory)
+    except CannotRun as error:
+        print(f"device_buffers: {error}", file=sys.stderr, flush=True)
+        return 2
+    try:
+        pair = Pair(mpi, cuda, chosen.repeats)
+        rows = [pair.measure(size // 4) for size in chosen.bytes]
+        gpus = pair.world.gather(cuda.identity() if cuda else None)
+    except Exception as error:  # the other rank waits for us
+        print(f"device_buffers: {error}", file=sys.stderr, flush=True)
+        mpi.COMM_WORLD.Abort(2)
+    if pair.world.rank == 0:
+        _tell(mpi.Get_library_version().split(",")[0], gpus, rows, chosen)
+    return 0 if all(row.right for row in rows) else 1
+
+
+def _tell(library: str, gpus: list[str | None], rows: list[Row], chosen: argparse.Namespace) -> None:
+    names = sorted({gpu for gpu in gpus if gpu})
+    where = f"GPU memory of {' and '.join(names)}" if names else "host memory"
+    print(f"{library}, {where}")
+    print("\n".join(_table(rows)), flush=True)
+    if chosen.json:
+        right = all(row.right for row in rows)
+        seen = {"memory": chosen.memory, "mpi": library, "gpus": gpus, "right": right, "sizes": [asdict(row) for row in rows]}
+        chosen.json.write_text(json.dumps(seen, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
