@@ -18,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.platform_cluster import machine
 from cli import hostfile, wait
 from cli.plain_cluster import PlainCluster
 from localcloud.hosts.capability import VARIABLE, examine
@@ -125,6 +126,7 @@ def main() -> None:
     if not able.hosts:
         sys.exit(str(able))
     os.environ[VARIABLE] = str(max(NODES) + 1)
+    about = machine()
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
@@ -136,7 +138,7 @@ def main() -> None:
         finally:
             cloud.stop()
     if arguments.json:
-        print(json.dumps({"start": asdict(start), "joins": [asdict(one) for one in joins]}, indent=1))
+        print(json.dumps({**about, "start": asdict(start), "joins": [asdict(one) for one in joins]}, indent=1))
         return
     _show(start, joins)
 

@@ -1,4 +1,5 @@
-"""A line chart as SVG, on the standard library alone: both axes logarithmic, as times over powers of two are read."""
+"""Charts as SVG, on the standard library alone, the same bytes for the same numbers. Lines have both axes logarithmic, as times
+over powers of two are read; bars begin at zero."""
 
 import math
 from collections.abc import Sequence
@@ -33,10 +34,7 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
     def height(value: float) -> float:
         return round(_placed(value, up[0], up[-1], bottom, TOP), 1)
 
-    size = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "width": str(WIDTH), "height": str(HEIGHT)}
-    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": "sans-serif", "font-size": "12"})
-    SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "white"})
-    _text(root, LEFT, 24, title, {"font-size": "16", "fill": "#1f2328"})
+    root = _sheet(title, HEIGHT)
     for value in up:
         _stroke(root, [(LEFT, height(value)), (right, height(value))], GRID)
         _text(root, LEFT - 8, height(value) + 4, f"{value:g}", {"text-anchor": "end"})
@@ -54,6 +52,43 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
         level = TOP + 10 + 20 * number
         _stroke(root, [(right + 16, level), (right + 44, level)], line.colour, {"stroke-width": "2", **dashes})
         _text(root, right + 50, level + 4, line.name)
+    return _document(root)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One number."""
+
+    name: str
+    value: float
+
+
+def bars(every: Sequence[Bar], *, title: str, unit: str, note: str) -> str:
+    """A bar below the other, in the order given; each with its number."""
+    left, thickness, gap = 230, 18, 10
+    most = max((bar.value for bar in every), default=0.0) or 1.0
+    height = TOP + len(every) * (thickness + gap) + 30
+    root = _sheet(title, height)
+    for number, bar in enumerate(every):
+        level = TOP + number * (thickness + gap)
+        length = round(bar.value / most * (WIDTH - left - 90), 1)
+        place = {"x": str(left), "y": str(level), "width": f"{length:g}", "height": str(thickness), "fill": "#1f6feb"}
+        SubElement(root, "rect", place)
+        _text(root, left - 8, level + 13, bar.name, {"text-anchor": "end"})
+        _text(root, left + length + 6, level + 13, f"{bar.value:g} {unit}")
+    _text(root, LEFT, height - 8, note, {"font-size": "10"})
+    return _document(root)
+
+
+def _sheet(title: str, height: int) -> Element:
+    size = {"viewBox": f"0 0 {WIDTH} {height}", "width": str(WIDTH), "height": str(height)}
+    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": "sans-serif", "font-size": "12"})
+    SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "white"})
+    _text(root, LEFT, 24, title, {"font-size": "16", "fill": "#1f2328"})
+    return root
+
+
+def _document(root: Element) -> str:
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -11,6 +11,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from bench.platform_cluster import machine
 from bench.up import measure
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
+    about = machine()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(folder / "cloud")
@@ -50,7 +52,7 @@ def main() -> None:
         finally:
             cloud.stop()
     if arguments.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps({**about, "rows": rows}, indent=1))
         return
     table = Table("pools", "resources", "up s", "unchanged up s", "destroy s", "up s per resource")
     for row in rows:

@@ -19,9 +19,11 @@ PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",
     "Event": "api/v1/{namespace}events",
     "Job": "apis/batch/v1/{namespace}jobs",
+    "LocalQueue": "apis/kueue.x-k8s.io/v1beta2/{namespace}localqueues",
     "MPIJob": "apis/kubeflow.org/v2beta1/{namespace}mpijobs",
     "Namespace": "api/v1/namespaces",
     "Node": "api/v1/nodes",
+    "PersistentVolumeClaim": "api/v1/{namespace}persistentvolumeclaims",
     "Pod": "api/v1/{namespace}pods",
     "Role": "apis/rbac.authorization.k8s.io/v1/{namespace}roles",
     "RoleBinding": "apis/rbac.authorization.k8s.io/v1/{namespace}rolebindings",
@@ -70,6 +72,15 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"{self._context} at {self._server}"
+
+    @property
+    def server(self) -> str:
+        """Its address."""
+        return self._server
+
+    def version(self) -> str:
+        """Of Kubernetes, like `v1.35.0`."""
+        return str(self._call("GET", "version", doing="ask for its version")["gitVersion"])
 
     # --- requests ------------------------------------------------------------------------------------------------------
 

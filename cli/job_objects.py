@@ -70,11 +70,13 @@ def pods(cluster: Cluster, state: JobState) -> list[Object]:
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """What the queue says of the job."""
-    for one in cluster.list("Workload", state.namespace):
-        owners = one["metadata"].get("ownerReferences", ())
-        if any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners):
-            return one
-    return None
+    return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
+
+
+def is_of(workload: Object, state: JobState) -> bool:
+    """Whether the queue made it for the job."""
+    owners = workload["metadata"].get("ownerReferences", ())
+    return any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners)
 
 
 @dataclass(frozen=True)

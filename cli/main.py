@@ -51,6 +51,33 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 
 @app.command()
+def init(
+    stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the new stack.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what no flag says is as usual.")] = False,
+    target: Annotated[str | None, typer.Option(help="eks or ec2.", show_default=False)] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region; the shell's by default.", show_default=False)] = None,
+    instance_type: Annotated[str | None, typer.Option(help="Of the nodes that compute.", show_default=False)] = None,
+    size: Annotated[str | None, typer.Option(help="Nodes at most.", show_default=False)] = None,
+    storage: Annotated[str | None, typer.Option(help="efs or none.", show_default=False)] = None,
+    allow: Annotated[
+        str | None, typer.Option(help="Addresses (CIDRs, with commas) that reach the API, or the master.", show_default=False)
+    ] = None,
+    ssh_key: Annotated[str | None, typer.Option(help="Of target ec2: file of your public key.", show_default=False)] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask AWS nothing.")] = False,
+    config_dir: Annotated[Path | None, typer.Option(help="Folder of stack files; stacks/ by default.")] = None,
+) -> None:
+    """Ask a few questions and write a stack file. What exists is never overwritten.
+
+    Exit code: 0 written, 2 wrong usage, 3 the file is there already or an answer cannot be taken.
+    """
+    from cli import init as verb
+
+    given = {"target": target, "region": region, "instance-type": instance_type, "size": size, "storage": storage}
+    given |= {"allow": allow, "ssh-key": ssh_key}
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", given, yes=yes, offline=offline))
+
+
+@app.command()
 def validate(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the stack: NAME of Pulumi.NAME.yaml.")],
     config_dir: Annotated[Path | None, typer.Option(help="Folder of the stack file; stacks/ by default.")] = None,
@@ -204,6 +231,36 @@ def kubeconfig(
     from cli import kubeconfig as verb
 
     raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", output))
+
+
+@app.command()
+def status(
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", "-s", help="Name of the stack; without it, the kubeconfig's cluster.", show_default=False),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Again and again, until ^C; with --json a document a line.")
+    ] = False,
+    config_dir: Annotated[Path | None, typer.Option(help="Folder of the stack file; stacks/ by default.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only the jobs of this one; all by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """A cluster on one screen: pools (nodes, GPUs, the last failed launch), queue, jobs that are not over, volumes.
+
+    Of a stack on AWS the kubeconfig is made from AWS's answer, unless one is named. Without AWS, the kubeconfig tells what it
+    can. Of a plain EC2 cluster: its master, and workers joined and wanted.
+
+    Exit code: 0 looked, 2 wrong usage, 3 the kubeconfig is of another cluster, 4 no such stack or cluster, 5 no cluster answers
+    or lets us in (what AWS knows is printed nevertheless).
+    """
+    from cli.status import verb
+    from cli.submit import Where
+
+    where = Where(kubeconfig, context, namespace)
+    raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", where, watch=watch, as_json=as_json))
 
 
 # --- plain EC2 clusters --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.exit_codes import NO_CLUSTER, NOT_FOUND, USAGE
+from cli.launches import MOST_ACTIVITIES
 from infra import stack_file
 from infra.facts import FactsError
 from infra.facts.clients import Clients, Denied, asked
@@ -123,15 +124,16 @@ class PlainCluster:
         autoscaling, name = self._clients.autoscaling, self.naming.workers
         self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
 
+    def activities(self) -> list[Mapping[str, Any]]:
+        """What Auto Scaling did with the workers and could not do, the newest first."""
+        describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
+        answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+        return list(answer["Activities"])
+
     def failed_launches(self) -> dict[str, str]:
         """By id: why Auto Scaling could not launch."""
-        autoscaling, name = self._clients.autoscaling, self.naming.workers
-        found = self._ask(lambda: autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=20))
-        return {
-            one["ActivityId"]: one.get("StatusMessage") or one["Description"]
-            for one in found["Activities"]
-            if one["StatusCode"] == "Failed"
-        }
+        failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
+        return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
 
     def _groups(self) -> list[Any]:
         name = self.naming.workers

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -121,7 +122,8 @@ def stop(server: Server) -> None:
     psutil.wait_procs([process], timeout=STOP_SECONDS)
     survivors = [member for member in family if member.is_running()]
     for member in survivors:
-        member.kill()
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            member.kill()
     psutil.wait_procs(survivors, timeout=STOP_SECONDS)
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from cli.local import app as local_app
 from cli.main import app
+from cli.settings import rows
 from tests.docs.tables import ROOT, TABLES, between
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,6 +59,25 @@ def test_every_link_and_path_leads_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), target
     for path in re.findall(r"`((?:localcloud|infra|cli|tests|stacks|bench|docs|workloads)/[\w/.-]+)`", document.read_text()):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_setting_that_is_named_by_its_path_exists(document: Path) -> None:
+    known = {re.sub(r"\[\d*\]", "", row.path) for row in rows()}
+    known |= {path.rpartition(".")[0] for path in known}
+    for path in re.findall(r"[`:']((?:target|network|storage|pools|platform)(?:\[\d*\])?(?:\.\w+)+)", document.read_text()):
+        assert re.sub(r"\[\d*\]", "", path) in known, path
+
+
+OPERATIONS = (
+    *("The first cluster", "Submit a job", "Watch it", "Scale", "Use a reservation", "Rotate and upgrade", "Debug, by symptom"),
+    *("Destroy", "Cost hygiene"),
+)
+
+
+def test_operations_are_told_by_task() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    assert re.findall(r"^## (.+)", text, re.MULTILINE)[: len(OPERATIONS)] == list(OPERATIONS)
 
 
 def test_the_readme_names_every_stack() -> None:

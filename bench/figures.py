@@ -1,0 +1,156 @@
+"""`python -m bench.figures`: the plots of docs/plots.md, from the benches' own JSON in docs/figures/, and the page itself.
+
+To take one anew: `python -m bench.scale --json > docs/figures/scale.json`, then this. It measures nothing.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import mpi_start, plot
+from bench.plot import Bar, Line
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "figures"
+PAGE = ROOT / "docs" / "plots.md"
+BLUE, ORANGE, GREEN = "#1f6feb", "#d1580c", "#1a7f37"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is drawn of one bench."""
+
+    title: str
+    reading: str
+    """How to read it."""
+    draw: Callable[[Any], Mapping[str, str]]
+    """The bench's JSON -> what is behind its name in the file's name, and the SVG."""
+
+
+def _note(result: Any) -> str:
+    """Machine and date, where the JSON has them."""
+    if not isinstance(result, Mapping):
+        return ""
+    return ", ".join(str(result[key]) for key in ("machine", "date", "remark") if key in result)
+
+
+def _rows(result: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = result["rows"] if isinstance(result, Mapping) else result
+    return rows
+
+
+def _line(name: str, rows: list[dict[str, Any]], x: str, y: str, colour: str) -> Line:
+    return Line(name, tuple((row[x], row[y]) for row in rows if row.get(y)), colour)
+
+
+def _mpi_start(result: Any) -> Mapping[str, str]:
+    when = ", ".join(str(result[key]) for key in ("date", "remark") if key in result)
+    return {"": mpi_start.drawn(_rows(result), {**result, "date": when})}
+
+
+def _kubernetes_scale(result: Any) -> Mapping[str, str]:
+    seconds = [Bar(name, value) for name, value in result["seconds"].items()]
+    largest = sorted(result["peakMib"].items(), key=lambda one: (-one[1], one[0]))
+    title = f"{result['nodes']} nodes, {result['jobs']} jobs, {result['workers']} workers"
+    return {
+        "": plot.bars(seconds, title=title, unit="s", note=_note(result)),
+        "-memory": plot.bars([Bar(*one) for one in largest], title=f"Most memory, {title}", unit="MiB", note=_note(result)),
+    }
+
+
+def _hosts(result: Any) -> Mapping[str, str]:
+    joins, start = result["joins"], result["start"]
+    lines = [
+        _line("all have joined", joins, "nodes", "seconds", BLUE),
+        _line("a node", joins, "nodes", "seconds_a_node", ORANGE),
+        _line("mpiexec, a rank a node", joins, "nodes", "mpiexec", GREEN),
+    ]
+    steps = [Bar("AWS has the instances", start["created"]), Bar("all have joined", start["joined"])]
+    steps.append(Bar("first mpiexec ended", start["mpiexec"]))
+    title = f"From `up` to the first mpiexec, {start['nodes']} nodes"
+    return {
+        "": plot.svg(lines, title="Plain EC2: from `scale` to members", x="nodes", y="seconds", note=_note(result)),
+        "-up": plot.bars(steps, title=title, unit="s", note=_note(result)),
+    }
+
+
+def _scale(result: Any) -> Mapping[str, str]:
+    rows = _rows(result)
+    lines = [
+        _line("up", rows, "resources", "up", BLUE),
+        _line("destroy", rows, "resources", "destroy", ORANGE),
+        _line("up, unchanged", rows, "resources", "unchanged", GREEN),
+    ]
+    return {"": plot.svg(lines, title="A stack that grows", x="resources", y="seconds", note=_note(result))}
+
+
+FIGURES: Mapping[str, Figure] = {
+    "mpi_start": Figure(
+        "The MPI start curve",
+        "From a job's submission until its first rank and all ranks run, by workers and launcher. Both axes are logarithmic.",
+        _mpi_start,
+    ),
+    "kubernetes_scale": Figure(
+        "A thousand nodes",
+        "Simulated nodes come, a queue of jobs fills them, they go; and the most memory that each program of the cluster had.",
+        _kubernetes_scale,
+    ),
+    "hosts": Figure(
+        "Plain EC2 clusters",
+        "How long nodes take to become members, by their number, and what `pulumi up` and the first `mpiexec` take before.",
+        _hosts,
+    ),
+    "scale": Figure(
+        "Stacks of hundreds of resources",
+        "One stack with 1 to 24 pools: create, run again without a change, destroy. Both axes are logarithmic.",
+        _scale,
+    ),
+}
+"""By the bench's name, which is the JSON's."""
+
+
+def drawn(folder: Path = FOLDER) -> dict[str, str]:
+    """File name -> SVG, of every JSON in the folder."""
+    found = {}
+    for name, figure in FIGURES.items():
+        file = folder / f"{name}.json"
+        if file.exists():
+            for part, text in figure.draw(json.loads(file.read_text())).items():
+                found[f"{name}{part}.svg"] = text
+    return found
+
+
+def page(folder: Path = FOLDER) -> str:
+    """docs/plots.md."""
+    lines = ["# Plots", "", "Drawn by `python -m bench.figures` from the benches' own JSON, which lies beside each; tables and"]
+    lines += [
+        "conditions are in [measurements.md](measurements.md). A bench that is not here has not been taken with `--json` yet.",
+        "",
+    ]
+    files = drawn(folder)
+    for name, figure in FIGURES.items():
+        own = [file for file in files if file.startswith((f"{name}.", f"{name}-"))]
+        if own:
+            lines += [f"## {figure.title}: `python -m bench.{name}`", "", figure.reading, ""]
+            lines += [f"![{figure.title}](figures/{file})" for file in own]
+            lines += ["", f"Numbers: [{name}.json](figures/{name}.json)", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print which files were written, as JSON")
+    arguments = parser.parse_args()
+    files = drawn()
+    for name, text in files.items():
+        (FOLDER / name).write_text(text)
+    PAGE.write_text(page())
+    written = [*(f"docs/figures/{name}" for name in files), "docs/plots.md"]
+    print(json.dumps(written) if arguments.json else "\n".join(written))
+
+
+if __name__ == "__main__":
+    main()

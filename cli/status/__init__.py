@@ -1,0 +1,1 @@
+"""`scripts/cluster status`: one screen of a cluster. `verb` asks, `model` is what is known, `screen` prints it."""

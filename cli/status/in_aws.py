@@ -1,0 +1,146 @@
+"""The part of an EKS cluster's status that AWS alone knows: wanted sizes, and launches that failed. Read by boto3."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from cli.launches import MOST_ACTIVITIES, FailedLaunch, last_failed
+from cli.status.model import PoolStatus, Status
+from infra.facts.clients import Clients, Denied, asked, is_error
+from infra.naming import POOL_TAG, STACK_TAG, Naming
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class EksCluster:
+    """What DescribeCluster says."""
+
+    name: str
+    state: str
+    version: str
+    endpoint: str
+    certificate_authority: str
+    problems: tuple[str, ...]
+
+
+class EksAccount:
+    """Questions to the AWS account of one stack. Raises FactsError where AWS cannot be asked at all."""
+
+    def __init__(self, stack: str, region: str) -> None:
+        self.stack, self.region = stack, region
+        self.name = Naming(stack).cluster
+        self._clients = Clients(region)
+        self.unknown: list[str] = []
+
+    def cluster(self) -> EksCluster | None:
+        """None where there is no such cluster. Raises Denied."""
+
+        def describe() -> Mapping[str, Any] | None:
+            try:
+                found: Mapping[str, Any] = self._clients.eks.describe_cluster(name=self.name)["cluster"]
+            except Exception as error:
+                if is_error(error, "ResourceNotFoundException"):
+                    return None
+                raise
+            return found
+
+        found = asked(self.region, describe)
+        if found is None:
+            return None
+        return EksCluster(
+            name=self.name,
+            state=found["status"],
+            version=found.get("version", ""),
+            endpoint=found.get("endpoint", ""),
+            certificate_authority=found.get("certificateAuthority", {}).get("data", ""),
+            problems=tuple(_issues(found)),
+        )
+
+    def status(self, cluster: EksCluster) -> Status:
+        """One look."""
+        pools: dict[str, PoolStatus] = {}
+        for group in self._node_groups():
+            pool = self._pool(group)
+            pools[pool.name] = _together(pools[pool.name], pool) if pool.name in pools else pool
+        return Status(
+            cluster=cluster.name,
+            kind="eks",
+            state=cluster.state,
+            version=cluster.version,
+            address=cluster.endpoint,
+            pools=tuple(pools.values()),
+            problems=cluster.problems,
+            unknown=tuple(dict.fromkeys(self.unknown)),
+        )
+
+    def _node_groups(self) -> list[Mapping[str, Any]]:
+        eks = self._clients.eks
+        pages = self._asked(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
+        names = [name for page in pages for name in page["nodegroups"]]
+        found = [self._asked(partial(self._described, name)) for name in names]
+        return [one for one in found if one and one.get("tags", {}).get(STACK_TAG) == self.stack]
+
+    def _described(self, name: str) -> Mapping[str, Any] | None:
+        eks = self._clients.eks
+        try:
+            found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
+        except eks.exceptions.ResourceNotFoundException:
+            return None  # it went meanwhile
+        return found
+
+    def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
+        sizes = group.get("scalingConfig", {})
+        names = [one["name"] for one in group.get("resources", {}).get("autoScalingGroups", ())]
+        found = (self._asked(partial(self._auto_scaling_groups, names)) or []) if names else []
+        state = group["status"]
+        said = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
+        return PoolStatus(
+            name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
+            instance_type=", ".join(group.get("instanceTypes") or ()),
+            wanted=sum(one["DesiredCapacity"] for one in found) if found else sizes.get("desiredSize"),
+            minimum=sizes.get("minSize"),
+            maximum=sizes.get("maxSize"),
+            problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in said) + tuple(_issues(group)),
+            failed_launch=self._last_failed(names),
+        )
+
+    def _auto_scaling_groups(self, names: list[str]) -> list[Mapping[str, Any]]:
+        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=names)
+        return list(answer["AutoScalingGroups"])
+
+    def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
+        describe = self._clients.autoscaling.describe_scaling_activities
+        found = []
+        for name in groups:
+            answer = self._asked(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+            found.append(last_failed(answer["Activities"]) if answer else None)
+        return max((one for one in found if one), key=lambda one: one.at, default=None)
+
+    def _asked(self, question: Callable[[], Answer]) -> Answer | None:
+        try:
+            return asked(self.region, question)
+        except Denied as denied:
+            self.unknown.append(f"you may not call {denied}")
+            return None
+
+
+def _issues(described: Mapping[str, Any]) -> Iterable[str]:
+    """What EKS says is wrong with a cluster or a node group."""
+    for issue in described.get("health", {}).get("issues", ()):
+        yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
+
+
+def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
+    """Two node groups of one pool, while the new one takes the old one's place."""
+    launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
+    return PoolStatus(
+        name=one.name,
+        instance_type=one.instance_type,
+        wanted=(one.wanted or 0) + (other.wanted or 0),
+        minimum=max(one.minimum or 0, other.minimum or 0),
+        maximum=max(one.maximum or 0, other.maximum or 0),
+        problems=(*one.problems, *other.problems, "two node groups: one takes the other's place"),
+        failed_launch=max(launches, key=lambda launch: launch.at, default=None),
+    )

@@ -1,0 +1,90 @@
+"""What Kubernetes has of nodes, pods, claims and queues, as counts. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cli.status.model import PoolStatus, QueueStatus, VolumeStatus
+from infra.jobs.cluster import NamespaceDescription, PoolDescription
+from infra.naming import GPU_RESOURCE
+
+Object = Mapping[str, Any]
+
+
+def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[Object] | None) -> PoolStatus:
+    """A pool by its nodes; without pods nobody knows who holds its GPUs."""
+    own = [node for node in nodes if _is_of(node, pool.selector)]
+    ready = [node for node in own if is_ready(node)]
+    names = {node["metadata"]["name"] for node in own}
+    used = None if pods is None else sum(_gpus_held(pod) for pod in pods if pod["spec"].get("nodeName") in names)
+    return PoolStatus(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ready=len(ready),
+        there=len(own),
+        maximum=pool.max_size,
+        gpus=sum(int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) for node in ready) if pool.gpus else 0,
+        gpus_used=used if pool.gpus else 0,
+        problems=tuple(_problems(pool, ready)),
+    )
+
+
+def is_ready(node: Object) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", ()))
+
+
+def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
+    labels = node["metadata"].get("labels", {})
+    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
+
+
+def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
+    """Nodes that are ready and yet take no job, or less than they should."""
+    expected = {taint.key for taint in pool.taints}
+    held = Counter(
+        taint["key"]
+        for node in ready
+        for taint in node["spec"].get("taints", ())
+        if taint["effect"] != "PreferNoSchedule" and taint["key"] not in expected
+    )
+    found = [f"{_nodes(number)} no jobs: tainted {key}" for key, number in sorted(held.items())]
+    poor = [node for node in ready if int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) < pool.gpus]
+    if poor:
+        name = poor[0]["metadata"]["name"]
+        found.append(f"{len(poor)} ready with less than {pool.gpus} GPUs, like {name}: look at its device plugin")
+    return found
+
+
+def _nodes(number: int) -> str:
+    return "1 node takes" if number == 1 else f"{number} nodes take"
+
+
+def _gpus_held(pod: Object) -> int:
+    """As the scheduler counts: until a pod is over, what its containers ask for, or more where one before them asks more."""
+    if pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return 0
+    spec = pod["spec"]
+    first = max((_gpus_of(one) for one in spec.get("initContainers", ())), default=0)
+    return max(first, sum(_gpus_of(one) for one in spec["containers"]))
+
+
+def _gpus_of(container: Object) -> int:
+    resources = container.get("resources", {})
+    return int(resources.get("requests", {}).get(GPU_RESOURCE) or resources.get("limits", {}).get(GPU_RESOURCE) or 0)
+
+
+def queue_status(queue: Object) -> QueueStatus:
+    metadata, status = queue["metadata"], queue.get("status", {})
+    admitted = status.get("reservingWorkloads", status.get("admittedWorkloads", 0))
+    return QueueStatus(metadata["namespace"], metadata["name"], admitted, status.get("pendingWorkloads", 0))
+
+
+def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:
+    """The volumes that jobs of a namespace may name; a claim that is not there is `Missing`."""
+    phases = None if claims is None else {one["metadata"]["name"]: one["status"].get("phase", "") for one in claims}
+    return [
+        VolumeStatus(
+            one.name, one.mount_path, namespace.name, one.claim, "" if phases is None else phases.get(one.claim, "Missing")
+        )
+        for one in namespace.volumes
+    ]

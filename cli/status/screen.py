@@ -1,0 +1,135 @@
+"""A status as somebody reads it at a terminal."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cli.jobs import STYLES, duration
+from cli.status.model import PoolStatus, Status
+from infra.naming import GPU_RESOURCE
+
+UNKNOWN = "?"
+LONGEST = 110
+"""Of a reason, in characters; all of it is in --json, and in what `logs` says."""
+GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
+
+
+def screen(status: Status, now: datetime) -> RenderableType:
+    """All of it."""
+    return Group(*_parts(status, now))
+
+
+def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
+    yield _heading(status)
+    for problem in status.problems:
+        yield Text(f"  {problem}", BAD)
+    if status.pools:
+        yield Text()
+        yield _pools(status.pools)
+        for pool in status.pools:
+            yield from _troubles(pool, now)
+    yield from _queues(status)
+    yield from _jobs(status, now)
+    yield from _volumes(status)
+    for sentence in status.unknown:
+        yield Text(f"not known: {sentence}", DOUBTFUL)
+
+
+def _heading(status: Status) -> Text:
+    said = [status.state or "", f"Kubernetes {status.version}" if status.version else "", status.address]
+    text = Text(status.cluster, "bold")
+    for part in filter(None, said):
+        text.append(f"  {part}", GOOD if part in ("ACTIVE", "ready") else "default not bold")
+    return text
+
+
+def _table(*headings: str, right: tuple[str, ...] = ()) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=heading != "waits for")
+    return table
+
+
+def _pools(pools: tuple[PoolStatus, ...]) -> Table:
+    numbers = ("ready", "wanted", "GPUs used", "free")
+    table = _table("pool", "type", *numbers, "from", right=numbers)
+    for pool in pools:
+        enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
+        known = not (pool.gpus is None or pool.gpus_used is None)
+        gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if known and pool.gpus else ("", "")
+        bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+        if pool.gpus is not None and not known:
+            gpus = (UNKNOWN, UNKNOWN)
+        ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
+        table.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
+    return table
+
+
+def _shown(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
+
+
+def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
+    for problem in pool.problems:
+        yield Text(f"{pool.name}: {problem}", BAD)
+    launch = pool.failed_launch
+    if launch:
+        ago = duration(max(0, int((now - launch.at).total_seconds())))
+        over = "; a later launch succeeded" if launch.is_over else ""
+        yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", "dim" if launch.is_over else BAD)
+
+
+def _queues(status: Status) -> Iterator[RenderableType]:
+    if not status.queues:
+        return
+    yield Text()
+    for queue in status.queues:
+        words = f"{queue.admitted} admitted, {queue.waiting} waiting"
+        yield Text(f"queue {queue.name} of {queue.namespace}: {words}", DOUBTFUL if queue.waiting else "")
+
+
+def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
+    if status.jobs:
+        several = len({one.state.namespace for one in status.jobs}) > 1
+        yield Text()
+        table = _table(
+            "job", *(["namespace"] if several else []), "pool", "workers", "phase", "time", "waits for", right=("workers",)
+        )
+        for line in status.jobs:
+            state = line.state
+            place = [state.namespace] if several else []
+            phase = Text(state.phase, STYLES.get(state.phase, DOUBTFUL))
+            waits = Text(shortened(line.waits_for))  # Kubernetes' words may have brackets
+            table.add_row(state.name, *place, state.pool, str(state.workers or ""), phase, duration(state.seconds(now)), waits)
+        yield table
+    if status.ended:
+        told = ", ".join(f"{number} {phase.lower()}" for phase, number in status.ended.items())
+        yield Text(f"jobs that are over: {told}", "dim")
+    elif not status.jobs and status.queues:
+        yield Text("no jobs", "dim")
+
+
+def shortened(reason: str) -> str:
+    """What a job waits for, in a line: of what Kueue lacks the GPUs, of other sentences the beginning.
+
+    >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
+    'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
+    """
+    lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)
+    if lacking:
+        return f"{reason.partition(':')[0]}: {lacking[2]} more {GPU_RESOURCE} of pool {lacking[1]} needed"
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+
+
+def _volumes(status: Status) -> Iterator[RenderableType]:
+    if not status.volumes:
+        return
+    yield Text()
+    for one in status.volumes:
+        where = f" of {one.namespace}" if one.namespace else ""
+        style = "" if one.phase in ("Bound", "") else BAD
+        yield Text(f"volume {one.name}{where} at {one.mount_path}{f': {one.phase}' if one.phase else ''}", style)

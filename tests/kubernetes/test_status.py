@@ -1,0 +1,124 @@
+"""`scripts/cluster status` of a cluster that runs: one screen says who works, who waits, and what AWS could not launch."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.projects import client
+from tests.kubernetes.job_cluster import SOURCE, STACK, JobCluster, job_file, python, wait_until
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+FOREVER = python("import signal; print('runs', flush=True); signal.pause()")
+OF_STACK = ("status", "-s", STACK, "--config-dir", str(SOURCE))
+CAPACITY = "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested."
+NO_AWS = {
+    "AWS_ACCESS_KEY_ID": "",
+    "AWS_SECRET_ACCESS_KEY": "",
+    "AWS_SHARED_CREDENTIALS_FILE": "none",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture
+def two_jobs(job_cluster: JobCluster, tmp_path: Path) -> Iterator[JobCluster]:
+    """One has all GPUs, the other waits for them."""
+    names = ("works", "waits")
+    try:
+        for name, phase in zip(names, ("Running", "Queued"), strict=True):
+            done = job_cluster.cluster("submit", job_file(tmp_path, name, command=FOREVER))
+            assert done.code == 0, done.err
+            assert job_cluster.await_phase(name, phase) == phase
+        yield job_cluster
+    finally:
+        for name in names:
+            job_cluster.cluster("cancel", name)
+
+
+@contextmanager
+def no_capacity(cluster: JobCluster) -> Iterator[None]:
+    """Somebody wants a third node, and AWS has none."""
+    autoscaling = client(cluster.cloud, "autoscaling")
+    (group,) = [
+        one for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] if "-train-" in one["AutoScalingGroupName"]
+    ]
+    name = group["AutoScalingGroupName"]
+    fault = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "message": CAPACITY}
+    cluster.cloud.control().plan_fault(**fault, times=99)
+    try:
+        autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=3, DesiredCapacity=3)
+        yield
+    finally:
+        autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=2, DesiredCapacity=2)
+        cluster.cloud.control().clear_faults()
+
+
+def pool(status: dict[str, Any], name: str = "train") -> dict[str, Any]:
+    return next(one for one in status["pools"] if one["name"] == name)
+
+
+def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(two_jobs: JobCluster) -> None:
+    with no_capacity(two_jobs):
+        found = wait_until(lambda: two_jobs.cluster(*OF_STACK, "--json").json, lambda one: pool(one)["lastFailedLaunch"], 60)
+        printed = two_jobs.cluster(*OF_STACK)
+    assert (found["cluster"], found["kind"], found["state"], found["unknown"]) == ("gpumpi-jobs", "eks", "ACTIVE", [])
+    train = pool(found)
+    assert {key: train[key] for key in ("ready", "wanted", "maxSize", "gpusUsed", "gpusFree")} == {
+        "ready": 2,
+        "wanted": 3,
+        "maxSize": 2,
+        "gpusUsed": 2,
+        "gpusFree": 0,
+    }
+    assert CAPACITY in train["lastFailedLaunch"]["reason"] and not train["lastFailedLaunch"]["laterLaunchSucceeded"]
+    assert pool(found, "system")["lastFailedLaunch"] is None
+    assert [(one["namespace"], one["admitted"], one["waiting"]) for one in found["queues"]] == [("mpi-jobs", 1, 1)]
+    jobs = {one["name"]: one for one in found["jobs"]}
+    assert (jobs["works"]["phase"], jobs["works"]["waitsFor"], jobs["waits"]["phase"]) == ("Running", "", "Queued")
+    assert "nvidia.com/gpu in flavor train, 2 more needed" in jobs["waits"]["waitsFor"]
+    assert [(one["mountPath"], one["phase"]) for one in found["volumes"]] == [("/shared", "Bound")]
+    assert printed.code == 0, printed.err
+    assert "2 more nvidia.com/gpu of pool train needed" in printed.out
+    assert "train: last failed launch" in printed.out and CAPACITY in printed.out
+
+
+def test_a_kubeconfig_alone_tells_all_but_what_aws_wants(two_jobs: JobCluster) -> None:
+    """Without a stack, AWS is not asked; the local cloud's kubeconfig itself takes its token from AWS."""
+    done = two_jobs.cluster("status", "--json")
+    assert done.code == 0, done.err
+    train = pool(done.json)
+    assert (train["ready"], train["gpusUsed"], train["wanted"], done.json["kind"]) == (2, 2, None, "")
+    assert {one["phase"] for one in done.json["jobs"]} == {"Running", "Queued"}
+
+
+def test_a_cluster_that_is_watched_is_looked_at_again(two_jobs: JobCluster) -> None:
+    with two_jobs.running("status", "--watch", "--json") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        two_jobs.cluster("cancel", "waits")
+        later = next(one for one in map(json.loads, process.stdout) if len(one["jobs"]) == 1)
+    assert (len(first["jobs"]), [one["name"] for one in later["jobs"]]) == (2, ["works"])
+
+
+def test_who_cannot_ask_kubernetes_sees_what_aws_knows_and_is_told(job_cluster: JobCluster, tmp_path: Path) -> None:
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:1", job_cluster.kubeconfig.read_text()))
+    done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
+    assert done.code == 5
+    assert (pool(done.json)["wanted"], pool(done.json)["ready"]) == (2, None)
+    assert done.json["unknown"][0].startswith("what runs in it: no cluster answers at https://")
+
+
+def test_who_cannot_ask_aws_or_names_another_cluster_is_told(job_cluster: JobCluster, tmp_path: Path) -> None:
+    other = tmp_path / "Pulumi.other.yaml"
+    other.write_text((SOURCE / f"Pulumi.{STACK}.yaml").read_text().replace("kind: eks", "kind: existing"))
+    done = job_cluster.cluster("status", "-s", "other", "--config-dir", str(tmp_path))
+    assert done.code == 3
+    assert "the kubeconfig leads to cluster gpumpi-jobs, not to gpumpi-other" in done.err
+    refused = job_cluster.cluster(*OF_STACK, **NO_AWS)
+    assert refused.code == 5 and "cannot be had" in refused.err

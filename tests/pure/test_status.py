@@ -1,0 +1,128 @@
+"""What a status says, from what Kubernetes and AWS have."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cli.launches import FailedLaunch, last_failed
+from cli.status.model import PoolStatus, Status
+from cli.status.nodes import pool_status, volume_statuses
+from cli.status.screen import screen
+from cli.status.verb import _watched
+from infra.jobs.cluster import NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POOL = PoolDescription(
+    name="train",
+    instance_type="g5.8xlarge",
+    gpus=4,
+    slots=4,
+    memory_mib=1,
+    cpu_millis=1,
+    max_size=3,
+    labels={"gpumpi.io/pool": "train"},
+    taints=(TaintDescription(key="nvidia.com/gpu", value="true"),),
+)
+
+
+def node(name: str, *, ready: bool = True, gpus: int = 4, pool: str = "train", taints: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"gpumpi.io/pool": pool}},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in ("nvidia.com/gpu", *taints)]},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}], "allocatable": {"nvidia.com/gpu": str(gpus)}},
+    }
+
+
+def pod(on: str | None, *gpus: int, phase: str = "Running", before: int = 0) -> dict[str, Any]:
+    asked = [{"resources": {"requests": {"nvidia.com/gpu": str(number)}}} for number in gpus]
+    first = [{"resources": {"limits": {"nvidia.com/gpu": str(before)}}}] if before else []
+    spec: dict[str, Any] = {"containers": [*asked, {}], "initContainers": first}
+    return {"spec": spec | ({"nodeName": on} if on else {}), "status": {"phase": phase}}
+
+
+def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
+    nodes = [node("a"), node("b", ready=False), node("c", pool="other")]
+    pods = [pod("a", 1, 1), pod("a", 4, phase="Succeeded"), pod("a", 0, before=1), pod("c", 4), pod(None, 4)]
+    found = pool_status(POOL, nodes, pods)
+    assert (found.ready, found.there, found.gpus, found.gpus_used, found.problems) == (1, 2, 4, 3, ())
+
+
+def test_nodes_that_are_ready_and_take_no_job_are_told() -> None:
+    nodes = [node("a", taints=("node.kubernetes.io/unschedulable",)), node("b", gpus=3), node("c")]
+    assert pool_status(POOL, nodes, []).problems == (
+        "1 node takes no jobs: tainted node.kubernetes.io/unschedulable",
+        "1 ready with less than 4 GPUs, like b: look at its device plugin",
+    )
+
+
+def test_without_the_right_to_list_pods_nobody_knows_who_holds_gpus() -> None:
+    assert pool_status(POOL, [node("a")], None).gpus_used is None
+
+
+def test_a_claim_that_is_not_there_is_missing() -> None:
+    namespace = NamespaceDescription(name="jobs", volumes=(VolumeDescription(name="shared", claim="shared", mount_path="/s"),))
+    assert [one.phase for one in volume_statuses(namespace, [])] == ["Missing"]
+    assert [one.phase for one in volume_statuses(namespace, None)] == [""]
+
+
+def activity(status: str, minutes: int, what: str = "Launching a new EC2 instance") -> dict[str, Any]:
+    at = NOW - timedelta(minutes=minutes)
+    return {"StatusCode": status, "Description": what, "StartTime": at, "StatusMessage": f"Refused\n{minutes} minutes ago."}
+
+
+LAUNCHES = [
+    ([], None),
+    ([activity("Successful", 1)], None),
+    ([activity("Failed", 1), activity("Failed", 2)], ("Refused 1 minutes ago.", False)),
+    ([activity("InProgress", 0), activity("Successful", 1), activity("Failed", 2)], ("Refused 2 minutes ago.", True)),
+    ([activity("Failed", 1, "Terminating EC2 instance: i-1"), activity("Cancelled", 3)], ("Refused 3 minutes ago.", False)),
+    ([activity("Successful", 1, "Terminating EC2 instance: i-1"), activity("Failed", 3)], ("Refused 3 minutes ago.", False)),
+]
+
+
+@pytest.mark.parametrize(("activities", "expected"), LAUNCHES, ids=map(str, range(len(LAUNCHES))))
+def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeeded(
+    activities: list[dict[str, Any]], expected: tuple[str, bool] | None
+) -> None:
+    found = last_failed(activities)
+    assert (found and (found.reason, found.is_over)) == expected
+
+
+def printed(status: Status) -> str:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(screen(status, NOW))
+    return console.export_text()
+
+
+def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None:
+    launch = FailedLaunch(NOW - timedelta(minutes=5), "No capacity [us-west-2a].", False)
+    aws = Status("c", "eks", "ACTIVE", pools=(PoolStatus("train", wanted=3, maximum=3, failed_launch=launch), PoolStatus("new")))
+    kubernetes = Status("c", pools=(pool_status(POOL, [node("a")], [pod("a", 1)]),), unknown=("queues",))
+    merged = kubernetes.merged(aws)
+    assert [(one.name, one.ready, one.wanted, one.instance_type) for one in merged.pools] == [
+        ("train", 1, 3, "g5.8xlarge"),
+        ("new", None, None, ""),
+    ]
+    lines = printed(merged).splitlines()
+    assert lines[0].split() == ["c", "ACTIVE"]
+    assert lines[3].split() == ["train", "g5.8xlarge", "1", "3", "1", "3", "?", "to", "3"]
+    assert "train: last failed launch 5m0s ago: No capacity [us-west-2a]." in lines
+    assert lines[-1] == "not known: queues"
+
+
+def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    from cli.cluster_access import Failed
+
+    looks = iter([Status("c", state="ACTIVE"), Failed("no cluster answers", 5), KeyboardInterrupt()])
+
+    def look() -> tuple[Status, int]:
+        one = next(looks)
+        if isinstance(one, BaseException):
+            raise one
+        return one, 0
+
+    assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
+    first, second = capsys.readouterr().out.splitlines()
+    assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "anything new: no cluster answers" in second
