@@ -7,7 +7,7 @@ SOURCES := infra cli localcloud tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test test-ami check format lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test test-ami mission check format lint types bench lock conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test: tools ## every test that this machine can run, but those of test-ami
 
 test-ami: tools ## build an AMI with Packer in a local cloud; the first time it compiles Packer and Open MPI, for half an hour
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ami tests/amis
+
+mission: tools ## run what proves each row of the mission, print the table, write docs/mission.md; compiles as test-ami does
+	$(BIN)/python -m pytest -p tests.mission.plugin -m mission --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
 
 check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program
