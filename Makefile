@@ -7,7 +7,7 @@ SOURCES := infra cli localcloud tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test test-ami check format lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test test-ami mission check format lint types bench lock conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test: tools ## every test that this machine can run, but that test-ami compiles 
 
 test-ami: tools ## the tests of AMIs, with both series of Open MPI; the first time each is compiled for ten minutes of a processor
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/amis
+
+mission: tools ## run what proves each row of the mission, print the table, write docs/mission.md; compiles as test-ami does
+	$(BIN)/python -m pytest -p tests.mission.plugin -m mission --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
 
 check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program

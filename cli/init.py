@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from cli.exit_codes import FINE, INTERRUPTED, REFUSED, USAGE
 from cli.init_forms import FORMS, Form, Question, Unfit
 from infra import preflight, stack_file
@@ -42,7 +44,7 @@ def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool,
     except Refused as error:
         print(f"cluster init: {error}", file=sys.stderr)
         return error.code
-    except (KeyboardInterrupt, EOFError):
+    except (KeyboardInterrupt, typer.Abort):
         print("\ncluster init: nothing was written", file=sys.stderr)
         return INTERRUPTED
     _tell(path, stack, form, examined)
@@ -61,8 +63,6 @@ def _refuse_existing(stack: str, folder: Path) -> None:
 def _at_terminal() -> Ask:
     if not sys.stdin.isatty():
         raise Refused("there is no terminal to ask at; give --yes, and flags for what shall not be as usual", USAGE)
-    import typer
-
     return lambda words, usual: str(typer.prompt(words, default=usual, show_default=bool(usual)))
 
 

@@ -115,6 +115,7 @@ def test_what_was_compiled_is_kept_for_the_next_build(built: Built) -> None:
     assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in kept)
 
 
+@pytest.mark.mission("C", "AMI")
 def test_a_host_starts_from_the_ami_ready_for_mpi(built: Built) -> None:
     world = make_world(built.client)
     made = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]

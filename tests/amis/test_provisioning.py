@@ -79,6 +79,7 @@ def test_the_validation_finds_all_as_wanted(provisioned: Machine) -> None:
         assert f"{name} was skipped" in said if name in ami.SKIPPED else f"{name}: as wanted" in said
 
 
+@pytest.mark.mission("C", "AMI")
 def test_open_mpi_is_cuda_aware(provisioned: Machine) -> None:
     said = provisioned.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
     assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
@@ -163,6 +164,7 @@ def test_the_validation_fails_for_what_is_missing_and_was_not_skipped_by_name(pr
     assert all(name in found.stderr for name in ami.SKIPPED)
 
 
+@pytest.mark.mission("C", "AMI")
 def test_the_validation_fails_where_open_mpi_is_not_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("install-openmpi.sh")

@@ -51,6 +51,8 @@ def cloud_in(checkout: Checkout) -> LocalCloud:
     return LocalCloud(checkout.folder / ".local" / "demo-ec2")
 
 
+@pytest.mark.mission("C", "MNIST on four nodes")
+@pytest.mark.mission("C", "master and workers")
 def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--ec2", "--json")
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,10 @@
 """init: what it writes passes `validate`, whatever is answered; what cannot be taken is said, and nothing is written."""
 
+import os
+import pty
 import string
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +19,7 @@ from infra import preflight, stack_file
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
 
+ROOT = Path(__file__).parents[2]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada: #1 'x'"
 
 
@@ -168,6 +173,40 @@ def test_what_can_be_settled_later_is_told_and_does_not_keep_the_file_back(
 ) -> None:
     written(folder, target="eks", instance_type="p5.48xlarge", size="900")
     assert "before `pulumi up`: pools[0].maxSize: " in capsys.readouterr().out
+
+
+def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
+    """`scripts/cluster init` with somebody at a terminal who types that."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode())
+        command = [
+            sys.executable,
+            str(ROOT / "scripts" / "cluster"),
+            "init",
+            "-s",
+            "asked",
+            "--offline",
+            "--config-dir",
+            str(folder),
+        ]
+        environment = os.environ | {"AWS_REGION": "eu-west-1"}
+        return subprocess.run(command, stdin=theirs, capture_output=True, timeout=60, check=False, env=environment)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_at_a_terminal_an_empty_answer_is_the_usual_one(folder: Path) -> None:
+    done = at_terminal(folder, "\n" * 6)
+    assert done.returncode == 0, done.stderr
+    assert stack_file.read(folder / "Pulumi.asked.yaml").region == "eu-west-1"
+
+
+def test_who_ends_it_in_the_middle_has_no_file(folder: Path) -> None:
+    done = at_terminal(folder, "eks\n\x04")
+    assert (done.returncode, list(folder.iterdir())) == (130, [])
+    assert b"cluster init: nothing was written" in done.stderr
 
 
 def test_without_a_terminal_it_asks_for_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

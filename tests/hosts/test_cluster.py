@@ -12,6 +12,7 @@ from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, await_true, group
 pytestmark = pytest.mark.xdist_group("hosts")
 
 
+@pytest.mark.mission("C", "login user")
 def test_workers_are_in_service_when_the_masters_hostfile_has_them(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     assert len(workers) == 2
@@ -29,6 +30,8 @@ def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:
     await_true(lambda: "user data of a master" in cluster.console(cluster.master))
 
 
+@pytest.mark.mission("C", "key bucket")
+@pytest.mark.mission("C", "login user")
 def test_nodes_log_in_to_each_other_without_a_question(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     for here, there in ((first, second), (first, cluster.master), (cluster.master, second)):
@@ -43,6 +46,7 @@ def test_keys_of_nodes_open_no_administrators_account(cluster: HandMade) -> None
     assert done.returncode == 255 and "Permission denied" in done.stderr
 
 
+@pytest.mark.mission("C", "login user")
 def test_mpirun_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     done = cluster.mpirun(cluster.master)
@@ -71,6 +75,7 @@ def test_the_program_that_measures_gpu_memory_gets_every_byte_from_another_host_
     assert "device_buffers: there is no libcudart.so here; install the CUDA toolkit or " in refused.stderr
 
 
+@pytest.mark.mission("C", "EFS")
 def test_the_shared_folder_is_the_same_everywhere_and_the_users_own(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     written = cluster.ssh(first, "echo of $(hostname) >/shared/note")
@@ -78,6 +83,8 @@ def test_the_shared_folder_is_the_same_everywhere_and_the_users_own(cluster: Han
     assert cluster.ssh(second, "cat /shared/note").stdout == f"of ip-{cluster.address(first).replace('.', '-')}\n"
 
 
+@pytest.mark.mission("C", "least privilege")
+@pytest.mark.mission("C", "key bucket")
 def test_credentials_are_the_roles_and_let_a_node_write_no_other_nodes_key(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     program = f"""

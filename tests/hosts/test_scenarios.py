@@ -87,6 +87,7 @@ def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
     assert sorted(line for line in ended.stdout.splitlines() if line.startswith("rank")) == told
 
 
+@pytest.mark.mission("C", "master and workers")
 def test_jobs_run_on_while_their_cluster_grows_to_four_and_shrinks_to_none(cluster: HandMade) -> None:
     kept, _ = cluster.await_workers()
     protection = {"AutoScalingGroupName": GROUP, "InstanceIds": [kept]}

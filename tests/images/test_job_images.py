@@ -82,6 +82,7 @@ def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, imag
     assert all(f"on host {worker}" in result.stdout for worker in WORKERS)
 
 
+@pytest.mark.mission("A", "keys in a Secret")
 def test_ssh_lets_nobody_in_who_has_not_the_jobs_key(job: Job) -> None:
     assert job.launcher.run("ssh", WORKERS[0], "hostname").stdout.strip() == WORKERS[0]
     other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/other"

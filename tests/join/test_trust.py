@@ -66,6 +66,7 @@ def test_a_second_master_with_the_tags_but_not_the_role_is_not_believed(world: W
     assert stranger.service.notice.user_key not in worker.read("authorized_keys")
 
 
+@pytest.mark.mission("C", "key bucket")
 def test_no_private_key_and_nothing_but_notices_is_in_the_bucket(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)

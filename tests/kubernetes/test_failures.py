@@ -120,6 +120,7 @@ def test_a_job_starts_anew_when_a_pod_of_it_is_killed(
         assert moment(first["finishedAt"]) <= moment(last["startedAt"])
 
 
+@pytest.mark.mission("B", "hostfile kept right")
 def test_a_node_that_is_lost_ends_the_attempt_and_the_next_one_runs_on_its_replacement(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:

@@ -34,6 +34,13 @@ SMOKES: list[tuple[str, list[str], str]] = [
 ]
 
 
+@pytest.mark.mission("A", "master and workers")
+@pytest.mark.mission("A", "keys in a Secret")
+@pytest.mark.mission("A", "hostfile")
+@pytest.mark.mission("B", "mpi-operator")
+@pytest.mark.mission("B", "every MPI")
+@pytest.mark.mission("D", "device plugin")
+@pytest.mark.mission("E", "device plugin")
 @pytest.mark.parametrize(("options", "library"), [case[1:] for case in SMOKES], ids=[case[0] for case in SMOKES])
 def test_smoke_proves_two_nodes_all_gpus_a_right_sum_and_the_network(
     job_cluster: JobCluster, options: list[str], library: str
@@ -86,6 +93,8 @@ EVERY_MPI: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.mission("B", "slots and hosts")
+@pytest.mark.mission("B", "every MPI")
 @pytest.mark.parametrize("mpi", EVERY_MPI, ids=lambda mpi: mpi["image"].rpartition("/")[2])
 @pytest.mark.parametrize(("more", "wanted"), [case[1:] for case in CHOICES], ids=[case[0] for case in CHOICES])
 def test_ranks_run_where_the_job_says(
@@ -101,6 +110,7 @@ def test_ranks_run_where_the_job_says(
     assert job_cluster.cluster("cancel", "where").code == 0
 
 
+@pytest.mark.mission("B", "slots and hosts")
 def test_ranks_on_each_socket_are_as_many_as_the_job_says(job_cluster: JobCluster, tmp_path: Path) -> None:
     for image in ("gpumpi/openmpi:4", "gpumpi/openmpi:5"):
         file = job_file(tmp_path, "sockets", command=python(WHO), image=image, slots=2, perSocket=1)
@@ -126,6 +136,9 @@ if told:
 """
 
 
+@pytest.mark.mission("D", "credentials")
+@pytest.mark.mission("D", "pre-train step")
+@pytest.mark.mission("D", "shared volume")
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
 def test_ranks_have_secrets_and_what_was_prepared_once_on_the_shared_volume(
     job_cluster: JobCluster, tmp_path: Path, launcher: str
@@ -142,6 +155,7 @@ def test_ranks_have_secrets_and_what_was_prepared_once_on_the_shared_volume(
     job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")
 
 
+@pytest.mark.mission("B", "mpi-operator")
 def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_cluster: JobCluster) -> None:
     module = mirror.downloaded(shutil.which("go") or "go", f"github.com/kubeflow/mpi-operator@{MPI_OPERATOR}")
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()

@@ -196,6 +196,7 @@ print(json.dumps({"seen": sorted(os.listdir("/shared")), "mode": oct(os.stat("/s
 """
 
 
+@pytest.mark.mission("D", "shared volume")
 def test_pods_on_two_nodes_see_each_others_files(
     stored: Running, nodes: list[Object], storage: Storage, file_system: str
 ) -> None:

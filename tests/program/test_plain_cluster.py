@@ -81,6 +81,7 @@ def test_ssh_is_open_to_the_given_addresses_only_and_on_the_master_only() -> Non
     assert template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
 
 
+@pytest.mark.mission("C", "placement group")
 def test_workers_have_the_efa_layout_of_their_type_in_a_placement_group(plain: Deployment) -> None:
     inputs = template(plain, "workers").inputs
     assert [one["interfaceType"] for one in inputs["networkInterfaces"]] == ["interface", "efa-only"]
@@ -160,6 +161,7 @@ WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:1:autoSca
 MASTER_ID, WORKER_ID = "AROAM:i-0123456789abcdef0", "AROAW:i-0fedcba9876543210"
 
 
+@pytest.mark.mission("C", "least privilege")
 @pytest.mark.parametrize(
     ("role", "action", "resource", "allowed"),
     [
@@ -201,6 +203,7 @@ def test_a_group_that_is_there_keeps_its_size() -> None:
     assert one.inputs["desiredCapacity"] == 1 and one.ignored_changes == ("desiredCapacity",)
 
 
+@pytest.mark.mission("C", "outputs")
 def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> None:
     found = plain.outputs
     assert {"clusterName", "masterId", "masterAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(found)

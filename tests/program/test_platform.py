@@ -194,6 +194,8 @@ def test_jobs_have_an_account_that_nothing_is_allowed_to(stack: Deployment) -> N
 # --- device plugins
 
 
+@pytest.mark.mission("D", "device plugin")
+@pytest.mark.mission("E", "device plugin")
 def test_device_plugins_run_on_every_node_with_the_device_whatever_its_taints_are(stack: Deployment) -> None:
     selectors = {}
     for one in objects(stack, "DaemonSet"):

@@ -80,6 +80,7 @@ def test_pulumi_guards_the_file_system_alone_when_asked_to(protect: bool) -> Non
     assert {one.type for one in found.resources if one.protected} == ({engine.FILE_SYSTEM} if protect else set())
 
 
+@pytest.mark.mission("C", "EFS")
 def test_an_existing_file_system_gets_an_access_point_and_nothing_else() -> None:
     found = storage(fileSystemId=world.FILE_SYSTEM)
     assert {one.type for one in found.resources if one.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}

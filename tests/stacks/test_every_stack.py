@@ -20,6 +20,7 @@ def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     return made
 
 
+@pytest.mark.mission("C", "network")
 def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()

@@ -1,0 +1,102 @@
+"""Outcomes of marked tests -> the table of the mission. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.mission.rows import NOT_YET, ROWS, SYSTEMS, Row
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+BEGIN = """# The mission, row by row
+
+Written by `make mission`, which runs the tests that prove each row; the rows are in `tests/mission/rows.py`. A row passes when
+all of its tests pass. `needs X` is a row whose tests pass as far as this machine goes, and that hardware X alone can finish;
+`missing` has no test yet, `not run` has one that did not run here.
+"""
+
+
+@dataclass
+class Test:
+    """One test of a row, over its setup, call and teardown."""
+
+    seconds: float = 0.0
+    outcome: Outcome = "passed"
+    reason: str = ""
+    """Why it was skipped."""
+
+    def add(self, outcome: Outcome, seconds: float, reason: str = "") -> None:
+        self.seconds += seconds
+        if outcome == "failed" or self.outcome == "passed":
+            self.outcome, self.reason = outcome, reason or self.reason
+
+
+@dataclass
+class Results:
+    """Of one run."""
+
+    tests: dict[tuple[str, str], dict[str, Test]] = field(default_factory=dict)
+    """Row -> test -> how it went."""
+
+    def add(self, row: tuple[str, str], test: str, outcome: Outcome, seconds: float, reason: str = "") -> None:
+        self.tests.setdefault(row, {}).setdefault(test, Test()).add(outcome, seconds, reason)
+
+    def of(self, row: Row) -> Mapping[str, Test]:
+        return self.tests.get((row.system, row.name), {})
+
+
+def result(row: Row, tests: Mapping[str, Test]) -> str:
+    """`passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason`, `missing`."""
+    if not tests:
+        return "missing" if (row.system, row.name) in NOT_YET else "not run"
+    failed = [_short(name) for name, test in tests.items() if test.outcome == "failed"]
+    if failed:
+        return f"failed: {', '.join(dict.fromkeys(failed))}"
+    skipped = [test.reason for test in tests.values() if test.outcome == "skipped"]
+    if skipped:
+        return f"not run: {skipped[0]}"
+    return f"needs {row.needs}" if row.needs else "passed"
+
+
+def is_good(verdict: str) -> bool:
+    return verdict == "passed" or verdict.startswith("needs ")
+
+
+def _short(test: str) -> str:
+    return test.rpartition("::")[2].partition("[")[0]
+
+
+def lines(results: Results) -> list[tuple[Row, str, float]]:
+    """Row, result, seconds."""
+    found = []
+    for row in ROWS:
+        tests = results.of(row)
+        found.append((row, result(row, tests), sum(test.seconds for test in tests.values())))
+    return found
+
+
+def markdown(results: Results, about: str) -> str:
+    """docs/mission.md."""
+    text = [BEGIN, f"Taken: {about}.", ""]
+    every = lines(results)
+    for system, title in SYSTEMS.items():
+        text += [f"## {system}. {title}", "", "| must work | command | result | seconds |", "|---|---|---|---|"]
+        text += [_line(row, verdict, seconds) for row, verdict, seconds in every if row.system == system]
+        text.append("")
+    text += ["## What is emulated here", "", *_emulated([row for row, _, _ in every])]
+    return "\n".join(text) + "\n"
+
+
+def _line(row: Row, verdict: str, seconds: float) -> str:
+    if row.needs and is_good(verdict):
+        verdict = f"{verdict}; elsewhere: {row.elsewhere}"
+    safe = verdict.replace("|", "\\|").replace("\n", " ")
+    return f"| {row.text} | `{row.command}` | {safe} | {f'{seconds:.0f}' if seconds else ''} |"
+
+
+def _emulated(rows: Sequence[Row]) -> list[str]:
+    by_words: dict[str, list[str]] = {}
+    for row in rows:
+        for words in filter(None, row.emulated.split("; ")):
+            by_words.setdefault(words, []).append(f"{row.system} {row.name}")
+    return [f"- {words}: {', '.join(names)}" for words, names in by_words.items()]
