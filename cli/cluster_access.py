@@ -1,16 +1,14 @@
 """A Kubernetes cluster by its kubeconfig. Whatever goes wrong is one sentence."""
 
 import json
-import logging
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from cli.exit_codes import NO_CLUSTER, NOT_FOUND, REFUSED
+from infra import kubeconfigs
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
-from infra.problems import did_you_mean, one_of, shown
+from infra.problems import shown
 
 TIMEOUT: Final = (5, 30)
 """Seconds to connect and to wait for an answer."""
@@ -57,18 +55,12 @@ class Cluster:
     """One context of a kubeconfig."""
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
-        import kubernetes.client  # half a second that `--help` does not wait for
-        import kubernetes.config
-
-        self._context, self.namespace = _load(kubeconfig, context)
-        configuration = kubernetes.client.Configuration()
-        with _complaints() as said:
-            kubernetes.config.load_kube_config(_files(kubeconfig), self._context, configuration, persist_config=False)
-        if said:
-            raise Failed(f"the credentials of context {shown(self._context)} cannot be had: {said[0]}", NO_CLUSTER)
-        configuration.retries = 2
-        self._server: str = configuration.host
-        self._api = kubernetes.client.ApiClient(configuration)
+        try:
+            way = kubeconfigs.load(kubeconfig, context)
+        except kubeconfigs.Unusable as error:
+            raise Failed(str(error), NO_CLUSTER) from None
+        self._context, self.namespace, self._server = way.context, way.namespace, way.server
+        self._api = way.client()
 
     def __repr__(self) -> str:
         return f"{self._context} at {self._server}"
@@ -173,7 +165,7 @@ class Cluster:
         except ApiException as error:
             raise self._refused(error, doing) from None
         except urllib3.exceptions.HTTPError as error:
-            raise Failed(f"no cluster answers at {self._server} ({_cause(error)})", NO_CLUSTER) from None
+            raise Failed(f"no cluster answers at {self._server} ({kubeconfigs.cause(error)})", NO_CLUSTER) from None
         return answer if stream else json.loads(answer.data)
 
     def _refused(self, error: Any, doing: str) -> Failed:
@@ -226,77 +218,3 @@ def _path(kind: str, namespace: str | None) -> str:
 def _words(kind: str, name: str | None, namespace: str | None) -> str:
     inside = f" in namespace {namespace}" if namespace else ""
     return f"{kind} {name}{inside}" if name else f"{kind}s{inside}"
-
-
-# --- the kubeconfig ----------------------------------------------------------------------------------------------------
-
-
-def _files(kubeconfig: Path | None) -> str:
-    return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-
-
-def _load(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
-    """The context's name and namespace."""
-    import kubernetes.config
-    import yaml
-
-    files = _files(kubeconfig)
-    if kubeconfig and not kubeconfig.exists():
-        raise Failed(f"there is no kubeconfig {kubeconfig}", NO_CLUSTER)
-    try:
-        contexts, current = kubernetes.config.list_kube_config_contexts(files)
-    except (kubernetes.config.ConfigException, OSError, TypeError, yaml.YAMLError) as error:
-        if not any(Path(file).exists() for file in files.split(os.pathsep)):
-            way_out = "name one with --kubeconfig or KUBECONFIG, or write one: scripts/cluster kubeconfig -s STACK"
-            raise Failed(f"there is no kubeconfig {files}; {way_out}", NO_CLUSTER) from None
-        if context is None or "current-context" not in str(error):
-            reason = str(error).splitlines()[0]
-            raise Failed(f"{files} is no kubeconfig that can be used: {reason}", NO_CLUSTER) from None
-        contexts, current = [], None
-    names = [one["name"] for one in contexts]
-    if context is not None and context not in names:
-        raise Failed(
-            f"{files} has no context {shown(context)}{did_you_mean(context, names)}; there is {one_of(names)}", NO_CLUSTER
-        )
-    chosen = next((one for one in contexts if one["name"] == context), current)
-    return chosen["name"], chosen["context"].get("namespace")
-
-
-@contextmanager
-def _complaints() -> Iterator["list[str]"]:
-    """What the client logs while it loads credentials: a program that gives no token is not an exception to it."""
-    import kubernetes.config
-
-    said: list[str] = []
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(" ".join(record.getMessage().split()))
-
-    handler, root = Collect(logging.ERROR), logging.getLogger()
-    others = root.handlers[:]
-    root.handlers[:] = [handler]
-    try:
-        yield said
-    except (kubernetes.config.ConfigException, OSError) as error:
-        said.append(" ".join(str(error).split()))
-    finally:
-        root.handlers[:] = others
-
-
-def _cause(error: BaseException) -> str:
-    """The last words of a chain of wrapped errors."""
-    reason: Any = getattr(error, "reason", None) or error
-    text = str(getattr(reason, "args", [reason])[-1])
-    for known, words in (
-        ("CERTIFICATE_VERIFY_FAILED", "its certificate is not the one that the kubeconfig names"),
-        ("Connection refused", "connection refused"),
-        ("Name or service not known", "no such host"),
-        ("Temporary failure in name resolution", "no such host"),
-        ("timed out", "no answer in time"),
-        ("No route to host", "no route to it"),
-        ("Network is unreachable", "no route to it"),
-    ):
-        if known in text:
-            return words
-    return text

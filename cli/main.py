@@ -96,7 +96,7 @@ def validate(
 @app.command()
 def settings(
     form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
-    of: Annotated[str, typer.Option(help="stack or job.")] = "stack",
+    of: Annotated[str, typer.Option(help="stack, existing (a cluster that is there) or job.")] = "stack",
 ) -> None:
     """Everything a stack file (or a job) may say: meaning, default, and what a change does to a live cluster."""
     from cli import settings as verb

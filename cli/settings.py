@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from infra.existing.settings import ExistingSettings
 from infra.jobs.model import Job
 from infra.settings import Settings
 from infra.shape import leaf_types
@@ -32,7 +33,7 @@ class Setting:
 def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
     """Every field of the model and of the models in it, in the order in which they are declared. A job has a table of its own."""
     for name, info in model.model_fields.items():
-        if model is Settings and name in INTERNAL:
+        if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
         path = f"{prefix}{info.alias or name}"
         inner = [part for part in _models(info.annotation) if part is not Job]
@@ -81,17 +82,24 @@ def job_markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def markdown() -> str:
+def existing_markdown() -> str:
+    """The table in docs/on-premises.md."""
+    return markdown(ExistingSettings)
+
+
+def markdown(model: type[BaseModel] = Settings) -> str:
     """The table in README.md."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
-    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows()]
+    lines += [
+        f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows(model)
+    ]
     return "\n".join(lines) + "\n"
 
 
 FORMATS = ("table", "markdown", "json")
 
 
-OF: dict[str, type[BaseModel]] = {"stack": Settings, "job": Job}
+OF: dict[str, type[BaseModel]] = {"stack": Settings, "existing": ExistingSettings, "job": Job}
 
 
 def run(form: str, of: str = "stack") -> int:
@@ -101,7 +109,7 @@ def run(form: str, of: str = "stack") -> int:
             print(f"{option}: {value!r} is not one of {', '.join(choices)}", file=sys.stderr)
             return 2
     if form == "markdown":
-        print(job_markdown() if of == "job" else markdown(), end="")
+        print(job_markdown() if of == "job" else markdown(OF[of]), end="")
     elif form == "json":
         print(json.dumps([asdict(row) for row in rows(OF[of])], indent=1))
     else:

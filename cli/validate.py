@@ -2,13 +2,17 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from cli import summary
+from cli import existing_cluster, summary
 from infra import preflight, stack_file
+from infra.facts import Facts
 from infra.preflight import Examined
+from infra.problems import Problem
+from infra.settings import Settings
 
 FINE, NOT_ASKED, USAGE, PROBLEMS = 0, 1, 2, 3
 
@@ -25,7 +29,10 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
     except stack_file.NoSuchStack as error:
         print(f"cluster validate: {error}", file=sys.stderr)
         return USAGE
-    examined = preflight.examine(stack_file.read(path), offline=offline)
+    raw = stack_file.read(path)
+    if stack_file.is_existing(raw.values):
+        return existing_cluster.validate(path, raw, offline=offline, as_json=as_json)
+    examined = preflight.examine(raw, offline=offline)
     code = PROBLEMS if examined.problems else FINE if offline or examined.facts else NOT_ASKED
     if as_json:
         print(json.dumps(_as_json(path, examined, code), indent=1))
@@ -34,13 +41,10 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
     return code
 
 
-def _print(path: Path, examined: Examined, *, offline: bool) -> None:
+def _print(path: Path, examined: Examined[Settings, Facts], *, offline: bool) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    for problem in examined.problems:
-        console.print(str(problem), style="red")
     if examined.problems:
-        number = len(examined.problems)
-        console.print(f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was started", style="bold")
+        print_problems(console, path, examined.problems)
     elif examined.settings and (offline or examined.facts):
         summary.show(console, examined.settings, examined.facts)
         console.print(f"{path.name}: no problems found", style="bold green")
@@ -53,7 +57,14 @@ def _print(path: Path, examined: Examined, *, offline: bool) -> None:
         console.print(f"not checked: {sentence}", style="yellow")
 
 
-def _as_json(path: Path, examined: Examined, code: int) -> dict[str, object]:
+def print_problems(console: Console, path: Path, problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        console.print(str(problem), style="red")
+    number = len(problems)
+    console.print(f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was started", style="bold")
+
+
+def _as_json(path: Path, examined: Examined[Settings, Facts], code: int) -> dict[str, object]:
     settings, facts = examined.settings, examined.facts
     return {
         "file": str(path),

@@ -21,6 +21,8 @@ from infra.components.pod_role import PodRole, PodRoleArgs
 from infra.components.private_endpoints import FOR_EC2, FOR_EKS, PrivateEndpoints, PrivateEndpointsArgs
 from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
 from infra.description import describe
+from infra.existing import preflight as existing
+from infra.existing import program as existing_program
 from infra.facts import Facts, FactsError
 from infra.jobs.cluster import ClusterDescription
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
@@ -33,16 +35,28 @@ from infra.preflight import settings_and_facts
 from infra.problems import SettingsError
 from infra.registries import eks_registry
 from infra.settings import SERVICE_CIDR, Settings
+from infra.stack_file import RawStack
 
 
 def run() -> None:
     """Entry of `pulumi up` and `pulumi preview`: what is wrong is told in full, without a traceback, before anything is made."""
+    raw = stack_file.from_engine()
     try:
-        settings, facts = settings_and_facts(stack_file.from_engine())
+        told = _in_existing_cluster(raw) if stack_file.is_existing(raw.values) else _in_aws(raw)
     except (SettingsError, FactsError) as error:
         raise pulumi.RunError(str(error)) from None
-    for name, value in build(settings, facts, reach=must_be_reachable).items():
+    for name, value in told.items():
         pulumi.export(name, value)
+
+
+def _in_aws(raw: RawStack) -> Mapping[str, object]:
+    settings, facts = settings_and_facts(raw)
+    return build(settings, facts, reach=must_be_reachable)
+
+
+def _in_existing_cluster(raw: RawStack) -> Mapping[str, object]:
+    settings, facts = existing.settings_and_facts(raw)
+    return existing_program.build(settings, facts)
 
 
 def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) -> Mapping[str, object]:
@@ -294,30 +308,28 @@ def _platform(
     """What runs in the cluster. The module loads pulumi_kubernetes, for which a stack without a platform need not wait."""
     if not settings.installs_platform:
         return
-    from infra.platform.install import Parts, Platform, PlatformArgs
+    from infra.platform.install import AutoscalerWanted, Parts, Platform, PlatformArgs
+    from infra.platform.shared_volume import EfsVolume
 
     wanted = settings.platform
+    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
-        settings.region,
         kubeconfig=outputs.reached_kubeconfig(cluster, name=naming.cluster, region=settings.region, reach=reach),
         parts=Parts(
             device_plugin=wanted.device_plugin,
-            efa_plugin=wanted.efa_plugin and any(pool.efa for pool in description.pools),
             mpi_operator=wanted.mpi_operator,
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",
-            autoscaler=wanted.autoscaler,
-            idle_minutes=wanted.idle_minutes,
         ),
         manifests=facts.manifests,
         description=description,
-        efa_registry=eks_registry(settings.region),
-        volume=(storage.file_system_id, storage.access_point_id) if storage else None,
+        efa_registry=eks_registry(settings.region) if has_efa else None,
+        volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
         access=cluster.access,
-        system_nodes=system.node_group,
-        autoscaler_role=scaler.association if scaler else None,
+        system_nodes=(system.node_group,),
+        autoscaler=AutoscalerWanted(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

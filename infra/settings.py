@@ -9,12 +9,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from infra.in_cluster import InCluster
 from infra.jobs.model import Job
 from infra.model import Model, Names
-from infra.naming import JOB_NAMESPACE, Naming
+from infra.naming import Naming
 from infra.problems import SettingsError
-from infra.shape import understand
-from infra.targets import Ec2Target, EksTarget, Target
+from infra.shape import FURTHER_KINDS, understand
+from infra.targets import EXISTING, Ec2Target, EksTarget, Target
 
 SERVICE_CIDR = "172.20.0.0/16"
 """Addresses of Kubernetes services, the same in every cluster; a VPC may not overlap it."""
@@ -220,7 +221,7 @@ class Pool(Model):
 # --- platform ----------------------------------------------------------------------------------------------------------
 
 
-class Platform(Model):
+class Platform(InCluster):
     """What runs in the cluster beside the user's jobs."""
 
     install: bool | None = Field(
@@ -229,21 +230,8 @@ class Platform(Model):
         "endpoint. `true` beside a private one: this machine is inside the network. "
         "Change: false removes it and all jobs, for which the API must be reached one last time.",
     )
-    device_plugin: bool = Field(True, description="NVIDIA's device plugin, which offers GPUs to pods. Change: in place.")
     efa_plugin: bool = Field(
         True, description="AWS's EFA device plugin, where a pool has EFA. Change: in place; without it no pod gets EFA."
-    )
-    mpi_operator: bool = Field(
-        True, description="Kubeflow's MPI operator, for MPIJobs. Change: in place; false deletes all MPIJobs."
-    )
-    queue: bool = Field(
-        True,
-        description="Kueue: a job starts whole or waits whole. Change: in place, and the stack's jobs run once more; false "
-        "starts jobs as pods fit, and two large ones can wait for each other for ever.",
-    )
-    queue_order: Literal["strict", "bestEffort"] = Field(
-        "strict",
-        description="`strict`: nobody overtakes a job that waits; `bestEffort`: whoever fits goes first. Change: in place.",
     )
     autoscaler: bool = Field(
         True,
@@ -253,29 +241,10 @@ class Platform(Model):
     idle_minutes: int = Field(
         10, description="How long the autoscaler keeps a node on which nothing runs, in minutes. Change: in place."
     )
-    namespaces: Names = Field(
-        (JOB_NAMESPACE,),
-        description="Namespaces for jobs; who names none submits to the first. Change: in place; removing one deletes its jobs.",
-    )
-    image_registry: str | None = Field(
-        None,
-        description="Put before the name of every image, like `mirror.example.com/all`, for closed networks. "
-        "Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
-    )
-    manifest_mirror: str | None = Field(
-        None,
-        description="A folder or https address that holds upstream's manifests as raw.githubusercontent.com does; so does the "
-        "variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
-    )
     transport: Literal["auto", "tcp"] = Field(
         "auto",
         description="What carries MPI's messages between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
         "EFA. Change: jobs submitted later; the stack's jobs run once more.",
-    )
-    cpu_request_factor: float = Field(
-        1.0,
-        description="CPU requests of platform and jobs are multiplied by it; below 1 only where small nodes stand for large "
-        "ones. Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
     )
 
 
@@ -287,7 +256,11 @@ class Settings(Model):
 
     region: str = Field(exclude=True, description="`aws:region`. Change: not supported; make another stack.")
     stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
-    target: Target = Field(examples=["{kind: eks}"], description="What is built. Change: see its fields.")
+    target: Target = Field(
+        examples=["{kind: eks}"],
+        description="What is built. Change: see its fields.",
+        json_schema_extra={FURTHER_KINDS: [EXISTING]},
+    )
     network: Network = Field(Network(), description="The VPC. Change: see its fields.")
     storage: Storage = Field(Storage(), description="Shared storage. Change: see its fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(

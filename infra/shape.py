@@ -21,6 +21,9 @@ ROUNDS = 4
 """A stand-in can bring a new error to light (a wrong `kind` hides what else is wrong); after so many rounds we give up."""
 
 
+FURTHER_KINDS = "furtherKinds"
+"""In a field's extra: kinds that may stand here, but are understood by another model."""
+
 SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file's name says it"}
 
 
@@ -182,8 +185,14 @@ class Fault:
     def problem(self) -> Problem:
         if self.kind.startswith("union_tag_"):
             named = self.value.get("kind") if isinstance(self.value, Mapping) else None
-            return Problem(path_text((*self.path, "kind")), unknown_kind(named, kinds(models_for(self.types, None))))
+            known = [*kinds(models_for(self.types, None)), *self._further_kinds()]
+            return Problem(path_text((*self.path, "kind")), unknown_kind(named, known))
         return Problem(path_text(self.path), self._message())
+
+    def _further_kinds(self) -> list[str]:
+        extra = self.field.json_schema_extra if self.field else None
+        found = extra.get(FURTHER_KINDS) if isinstance(extra, dict) else None
+        return [str(kind) for kind in found] if isinstance(found, list) else []
 
     def _message(self) -> str:
         key = str(self.path[-1])

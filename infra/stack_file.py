@@ -10,6 +10,7 @@ from typing import Any
 from infra import yaml_text
 from infra.problems import Problem, did_you_mean, nearest, path_text
 from infra.shape import Encrypted, find_secrets
+from infra.targets import EXISTING
 
 NAMESPACE = "gpumpi"
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
@@ -21,7 +22,7 @@ class RawStack:
 
     stack: str
     region: str
-    """`aws:region`; empty where it is missing, which is a problem."""
+    """`aws:region`; empty where it is missing, which is a problem, and for an existing cluster, which needs none."""
     values: Mapping[str, object]
     """The keys of our namespace, without it."""
     problems: tuple[Problem, ...] = ()
@@ -139,7 +140,18 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
             remedy = f"set it with `pulumi config set --secret {key}` and replace it"
             problems.extend(find_secrets({key: value}, remedy=remedy))
     region = config.get("aws:region", "")
+    if is_existing(values):
+        if "aws:region" in config:
+            reason = "is not read, since a stack of an existing cluster asks nothing of AWS"
+            problems.append(Problem("aws:region", f"{reason}; remove it"))
+        return RawStack(stack, "", values, tuple(problems))
     if not region or not isinstance(region, str):
         problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
         region = ""
     return RawStack(stack, region, values, tuple(problems))
+
+
+def is_existing(values: Mapping[str, object]) -> bool:
+    """Whether a stack takes a cluster that is there already: then it has settings of its own, and nothing to do with AWS."""
+    target = values.get("target")
+    return isinstance(target, Mapping) and target.get("kind") == EXISTING

@@ -10,6 +10,9 @@ from infra.naming import LOGIN_USER
 SYSTEM_POOL = "system"
 """Name of the CPU pool."""
 
+EXISTING = "existing"
+"""The target whose cluster is there already: its stacks have settings of their own, `infra.existing.settings`."""
+
 
 class EndpointAccess(Model):
     """Who reaches the Kubernetes API. The private endpoint is always on."""

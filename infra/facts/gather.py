@@ -9,6 +9,7 @@ from typing import TypeVar
 from infra.facts import account, ec2, ec2_cluster, efs, eks
 from infra.facts.clients import Clients, Denied, asked
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
+from infra.in_cluster import InCluster
 from infra.instances import InstanceType
 from infra.naming import STACK_TAG
 from infra.platform import manifests
@@ -131,9 +132,11 @@ def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mappin
 
 
 def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
-    platform = settings.platform
-    if not settings.installs_platform:
-        return ()
+    return manifests_of(settings.platform) if settings.installs_platform else ()
+
+
+def manifests_of(platform: InCluster) -> tuple[Pinned, ...]:
+    """The upstream files that what is wanted of a platform is made from."""
     return (
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
         *((MPI_OPERATOR_MANIFEST,) if platform.mpi_operator else ()),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from infra.jobs.cluster import PoolDescription
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, POOL_LABEL, QUEUE_NAME
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, QUEUE_NAME
 
 COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURCE)
 """A job that asks for a resource without a quota is never admitted, so all are named, also where a pool has none."""
@@ -67,7 +67,7 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
 def flavour(pool: PoolDescription) -> Mapping[str, Any]:
     """What a pool's nodes are: a job that selects another pool, or does not tolerate the taints, is not put there."""
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
-    return {"nodeLabels": {POOL_LABEL: pool.name}, **({"nodeTaints": taints} if taints else {})}
+    return {**({"nodeLabels": pool.selector} if pool.selector else {}), **({"nodeTaints": taints} if taints else {})}
 
 
 def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]:

@@ -89,7 +89,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         return {
             "service_account_name": NAME,
             "automount_service_account_token": True,
-            "node_selector": site.system_nodes,
+            "node_selector": dict(site.system_nodes),
             "priority_class_name": "system-cluster-critical",
             "security_context": RESTRICTED_POD,
             "containers": [

@@ -1,7 +1,7 @@
 """The platform on one screen: device plugins, operator, queue, namespaces, volumes, autoscaler, description."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.component import StackJobs, StackJobsArgs
 from infra.jobs.model import Job
-from infra.naming import COMPONENT, Naming
+from infra.naming import COMPONENT, POOL_LABEL, SYSTEM_POOL, Naming
 from infra.platform import queue
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from infra.platform.cluster_description import DescribedCluster, DescribedClusterArgs
@@ -19,7 +19,7 @@ from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
 from infra.platform.queue import Queue, QueueArgs
-from infra.platform.shared_volume import SharedVolume, SharedVolumeArgs
+from infra.platform.shared_volume import EfsVolume, NfsVolume, SharedVolume, SharedVolumeArgs, VolumeOfClass
 from infra.platform.site import Site
 
 
@@ -28,32 +28,43 @@ class Parts:
     """What of the platform is wanted."""
 
     device_plugin: bool
-    efa_plugin: bool
     mpi_operator: bool
     queue: bool
     strict_queue: bool
-    autoscaler: bool
+
+
+@dataclass(frozen=True)
+class AutoscalerWanted:
+    """The autoscaler, where a cluster has groups of nodes that can grow."""
+
+    region: str
     idle_minutes: int
+    role: pulumi.Resource | None
+    """What gives it its rights in AWS, where the stack makes it."""
 
 
 @dataclass(frozen=True)
 class PlatformArgs:
     naming: Naming
     kubernetes_version: str
-    region: str
     kubeconfig: pulumi.Input[str]
+    """Its content, or the path of its file."""
     parts: Parts
     manifests: Manifests
     description: ClusterDescription
-    efa_registry: str
-    """Where EKS keeps its own images in the region."""
-    volume: tuple[pulumi.Input[str], pulumi.Input[str]] | None
-    """File system and access point that jobs share."""
-    access: Sequence[pulumi.Resource]
+    volume: EfsVolume | NfsVolume | VolumeOfClass | None
+    """What jobs share."""
+    access: Sequence[pulumi.Resource] = ()
     """What lets this program into the cluster."""
-    system_nodes: pulumi.Resource
-    """Where operators run: they go before it goes."""
-    autoscaler_role: pulumi.Resource | None
+    system_nodes: tuple[pulumi.Resource, ...] = ()
+    """Where operators run, if the stack makes it: they go before it goes."""
+    system_selector: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
+    """Labels of the nodes where operators run."""
+    context: str | None = None
+    """Of the kubeconfig; by default its current one."""
+    efa_registry: str | None = None
+    """Where EKS keeps its own images in the region; with it the EFA device plugin is installed."""
+    autoscaler: AutoscalerWanted | None = None
     jobs: Sequence[Job] = ()
 
 
@@ -73,6 +84,7 @@ class Platform(pulumi.ComponentResource):
             args.kubernetes_version,
             image_registry=args.description.image_registry or None,
             cpu_request_factor=args.description.cpu_request_factor,
+            system_nodes=args.system_selector,
         )
         self._install_plugins()
         operators = self._install_operators()
@@ -88,6 +100,7 @@ class Platform(pulumi.ComponentResource):
         return kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=self._args.kubeconfig,
+            context=self._args.context,
             enable_server_side_apply=True,
             enable_config_map_mutable=True,  # a description that is replaced is away for a moment
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.access)),
@@ -96,10 +109,10 @@ class Platform(pulumi.ComponentResource):
     def _install_plugins(self) -> None:
         args, site = self._args, self._site
         if args.parts.device_plugin:
-            NvidiaDevicePlugin(
-                self._naming.name("nvidia-device-plugin"), NvidiaDevicePluginArgs(site, args.manifests), self._child
-            )
-        if args.parts.efa_plugin:
+            selectors = [pool.labels for pool in args.description.pools if pool.gpus]
+            wanted = NvidiaDevicePluginArgs(site, args.manifests, selectors)
+            NvidiaDevicePlugin(self._naming.name("nvidia-device-plugin"), wanted, self._child)
+        if args.efa_registry is not None:
             EfaDevicePlugin(self._naming.name("efa-device-plugin"), EfaDevicePluginArgs(site, args.efa_registry), self._child)
 
     def _install_operators(self) -> list[pulumi.Resource]:
@@ -108,7 +121,7 @@ class Platform(pulumi.ComponentResource):
         running: list[pulumi.Resource] = []
         if args.parts.mpi_operator:
             operator = MpiOperator(
-                self._naming.name("mpi-operator"), MpiOperatorArgs(site, args.manifests, (args.system_nodes,)), self._child
+                self._naming.name("mpi-operator"), MpiOperatorArgs(site, args.manifests, args.system_nodes), self._child
             )
             running.append(operator.deployment)
         if args.parts.queue:
@@ -118,7 +131,7 @@ class Platform(pulumi.ComponentResource):
                 args.description.pools,
                 mpi_jobs=args.parts.mpi_operator,
                 strict=args.parts.strict_queue,
-                after=(args.system_nodes,),
+                after=args.system_nodes,
             )
             running.append(Queue(self._naming.name("queue"), admitted, self._child).cluster_queue)
         return running
@@ -130,18 +143,18 @@ class Platform(pulumi.ComponentResource):
         wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, after=operators)
         made = Namespaces(self._naming.name("namespaces"), wanted, self._child)
         if args.volume is not None:
-            file_system, access_point = args.volume
-            volume = SharedVolumeArgs(site, file_system, access_point, made.namespaces)
+            volume = SharedVolumeArgs(site, args.volume, made.namespaces)
             return [made, SharedVolume(self._naming.name("shared-volume"), volume, self._child)]
         return [made]
 
     def _install_autoscaler(self) -> None:
-        args = self._args
-        if not args.parts.autoscaler:
+        args, wanted = self._args, self._args.autoscaler
+        if wanted is None:
             return
-        after = (args.system_nodes, *((args.autoscaler_role,) if args.autoscaler_role else ()))
         ClusterAutoscaler(
             self._naming.name("cluster-autoscaler"),
-            ClusterAutoscalerArgs(self._site, args.region, args.parts.idle_minutes, after),
+            ClusterAutoscalerArgs(
+                self._site, wanted.region, wanted.idle_minutes, (*args.system_nodes, *([wanted.role] if wanted.role else ()))
+            ),
             self._child,
         )

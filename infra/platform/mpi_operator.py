@@ -56,7 +56,7 @@ class MpiOperator(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site) -> None:
-        pod["nodeSelector"] = site.system_nodes
+        pod["nodeSelector"] = dict(site.system_nodes)
         pod["priorityClassName"] = "system-cluster-critical"
         pod["automountServiceAccountToken"] = True
         pod["securityContext"] = {

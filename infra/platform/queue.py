@@ -134,7 +134,7 @@ class Queue(pulumi.ComponentResource):
         return {
             "service_account_name": ACCOUNT,
             "automount_service_account_token": True,
-            "node_selector": site.system_nodes,
+            "node_selector": dict(site.system_nodes),
             "priority_class_name": "system-cluster-critical",
             "security_context": RESTRICTED_POD,
             "termination_grace_period_seconds": 10,

@@ -1,6 +1,7 @@
 """What every part of the platform must know of the cluster that it goes into."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 
@@ -16,6 +17,8 @@ class Site:
     kubernetes_version: str
     image_registry: str | None = None
     cpu_request_factor: float = 1.0
+    system_nodes: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
+    """Selects the nodes for the cluster's own pods; empty: any node."""
 
     def image(self, name: str) -> str:
         """Where an image is pulled from; `name` is whole, with its registry."""
@@ -33,11 +36,6 @@ class Site:
             for mode in ("enforce", "warn")
             for suffix, value in (("", level), ("-version", version))
         }
-
-    @property
-    def system_nodes(self) -> dict[str, str]:
-        """Selects the nodes for the cluster's own pods."""
-        return {POOL_LABEL: SYSTEM_POOL}
 
     def options(
         self, parent: pulumi.Resource, *after: pulumi.Resource, inside: pulumi.Resource | None = None

@@ -62,10 +62,12 @@ OFFLINE_EKS: Offline = (
     pools.image_ids,
     labels.pools,
     platform.namespaces,
-    platform.numbers,
+    platform.cpu_requests,
+    platform.idle_minutes,
     platform.image_registry,
     platform.manifest_mirror,
-    jobs.listed,
+    jobs.need_the_platform,
+    jobs.unique,
 )
 
 OFFLINE_EC2: Offline = (

@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 
 from infra.facts.model import Facts
+from infra.jobs.cluster import ClusterDescription
 from infra.problems import Problem, shown
 from infra.settings import Settings
+from infra.validation.where import AnyStack
 
 
-def listed(settings: Settings) -> Iterator[Problem]:
+def need_the_platform(settings: Settings) -> Iterator[Problem]:
     if settings.jobs and not settings.installs_platform:
         why = "is false" if settings.platform.install is False else "is false by default without a public endpoint"
         yield Problem("jobs", f"need the platform, but platform.install {why}; write true there, or remove them")
+
+
+def unique(settings: AnyStack) -> Iterator[Problem]:
     first: dict[tuple[str | None, str], str] = {}
     for index, job in enumerate(settings.jobs):
         path = f"jobs[{index}]"
@@ -25,13 +30,19 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if not settings.jobs:
         return
     from infra.description import describe  # loads Pulumi's AWS SDK
-    from infra.jobs.validation import check
     from infra.pools import plan
 
     try:
         cluster = describe(settings, plan(settings, facts))
     except LookupError:
         return
+    yield from against(settings, cluster)
+
+
+def against(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem]:
+    """The rules of `scripts/cluster submit`, for each job of a stack."""
+    from infra.jobs.validation import check
+
     for index, job in enumerate(settings.jobs):
         yield from check(job, cluster, f"jobs[{index}]")
         if job.namespace is not None and job.namespace not in settings.platform.namespaces:

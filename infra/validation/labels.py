@@ -26,8 +26,13 @@ def pools(settings: Settings) -> Iterator[Problem]:
                 yield Problem(where, "is set by this program; choose another key")
             elif _KEPT.fullmatch(key):
                 yield Problem(where, "has a prefix that Kubernetes and EKS keep for themselves; choose another key")
-            elif not _KEY.fullmatch(key):
-                yield Problem(where, "is no key for a label; write one like team or example.com/team")
-            if not _VALUE.fullmatch(value):
-                way_out = "use at most 63 letters, digits and inner - _ ."
-                yield Problem(where, f"{shown(value)} is no value for a label; {way_out}")
+            yield from syntax(where, key, value)
+
+
+def syntax(where: str, key: str, value: str) -> Iterator[Problem]:
+    """What Kubernetes takes."""
+    if not _KEY.fullmatch(key):
+        yield Problem(where, "is no key for a label; write one like team or example.com/team")
+    if not _VALUE.fullmatch(value):
+        way_out = "use at most 63 letters, digits and inner - _ ."
+        yield Problem(where, f"{shown(value)} is no value for a label; {way_out}")

@@ -7,7 +7,7 @@ from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
 from infra.problems import Problem, shown
 from infra.settings import Settings
 from infra.targets import SYSTEM_POOL
-from infra.validation.where import pools_with_paths
+from infra.validation.where import AnyStack
 
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
 _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -19,7 +19,7 @@ def region(settings: Settings) -> Iterator[Problem]:
         yield Problem("aws:region", f"{shown(settings.region)} is not the name of a region; write one like us-west-2")
 
 
-def stack(settings: Settings) -> Iterator[Problem]:
+def stack(settings: AnyStack) -> Iterator[Problem]:
     name = settings.stack
     if not _STACK.fullmatch(name):
         yield Problem(
@@ -29,9 +29,10 @@ def stack(settings: Settings) -> Iterator[Problem]:
         yield Problem("stack", f"{shown(name)} has {len(name)} characters; name the file with at most {STACK_NAME_LIMIT}")
 
 
-def pools(settings: Settings) -> Iterator[Problem]:
+def pools(settings: AnyStack) -> Iterator[Problem]:
     first: dict[str, str] = {}
-    for path, pool in pools_with_paths(settings):
+    for index, pool in enumerate(settings.pools):
+        path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):
             way_out = "use lower-case letters, digits and inner hyphens, a letter first"

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from infra.facts.model import Facts
 from infra.naming import MPI_OPERATOR_NAMESPACE, NAMESPACE_LIMIT, PLATFORM_NAMESPACE, QUEUE_NAMESPACE
-from infra.platform.manifests import MIRROR_VARIABLE
+from infra.platform.manifests import MIRROR_VARIABLE, Manifests
 from infra.problems import Problem, all_of, shown
 from infra.settings import Settings
+from infra.validation.where import AnyStack
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TAKEN = frozenset({"default", MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE})
@@ -17,7 +18,7 @@ _REGISTRY = re.compile(r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*")
 LONGEST_IDLE_MINUTES = 24 * 60
 
 
-def namespaces(settings: Settings) -> Iterator[Problem]:
+def namespaces(settings: AnyStack) -> Iterator[Problem]:
     names = settings.platform.namespaces
     if not names:
         yield Problem("platform.namespaces", "is empty; name at least one, or remove the key")
@@ -33,23 +34,27 @@ def namespaces(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, f"{shown(name)} is named twice; remove one")
 
 
-def numbers(settings: Settings) -> Iterator[Problem]:
+def cpu_requests(settings: AnyStack) -> Iterator[Problem]:
+    factor = settings.platform.cpu_request_factor
+    if not 0 < factor <= 1:
+        yield Problem("platform.cpuRequestFactor", f"{shown(factor)} is not above 0 and up to 1")
+
+
+def idle_minutes(settings: Settings) -> Iterator[Problem]:
     platform = settings.platform
-    if not 0 < platform.cpu_request_factor <= 1:
-        yield Problem("platform.cpuRequestFactor", f"{shown(platform.cpu_request_factor)} is not above 0 and up to 1")
     if not 1 <= platform.idle_minutes <= LONGEST_IDLE_MINUTES:
         way_out = f"write 1 to {LONGEST_IDLE_MINUTES}"
         yield Problem("platform.idleMinutes", f"{shown(platform.idle_minutes)} is not possible; {way_out}")
 
 
-def image_registry(settings: Settings) -> Iterator[Problem]:
+def image_registry(settings: AnyStack) -> Iterator[Problem]:
     registry = settings.platform.image_registry
     if registry is not None and not _REGISTRY.fullmatch(registry):
         way_out = "write host and path without a scheme, like mirror.example.com/all"
         yield Problem("platform.imageRegistry", f"{shown(registry)} is not the beginning of an image's name; {way_out}")
 
 
-def manifest_mirror(settings: Settings) -> Iterator[Problem]:
+def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
     mirror = settings.platform.manifest_mirror
     if mirror is not None and not mirror.startswith(("/", "~/", "https://")):
         way_out = "write an absolute path, or an address that begins with https://"
@@ -71,9 +76,13 @@ def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    yield from missing_manifests(facts.manifests)
+
+
+def missing_manifests(manifests: Manifests) -> Iterator[Problem]:
     """One sentence for each upstream: what is wrong with one of its files is wrong with all."""
     by_upstream: dict[str, list[str]] = {}
-    for path, reason in sorted(facts.manifests.missing.items()):
+    for path, reason in sorted(manifests.missing.items()):
         by_upstream.setdefault("/".join(path.split("/")[:2]), []).append(reason)
     if by_upstream:
         reason = next(iter(by_upstream.values()))[0]

@@ -17,14 +17,18 @@ _OF_THE_SYSTEM = frozenset(
 
 
 def mount_path(settings: Settings) -> Iterator[Problem]:
-    efs, where = settings.storage.efs, "storage.efs.mountPath"
-    if efs == "none":
-        return
-    path = PurePosixPath(efs.mount_path)
-    if not path.is_absolute() or ".." in path.parts or str(path) != efs.mount_path:
-        yield Problem(where, f"{shown(efs.mount_path)} is not an absolute, plain path; write one like /shared")
+    efs = settings.storage.efs
+    if efs != "none":
+        yield from plain_path("storage.efs.mountPath", efs.mount_path)
+
+
+def plain_path(where: str, text: str) -> Iterator[Problem]:
+    """A folder that jobs may have for a volume."""
+    path = PurePosixPath(text)
+    if not path.is_absolute() or ".." in path.parts or str(path) != text:
+        yield Problem(where, f"{shown(text)} is not an absolute, plain path; write one like /shared")
     elif len(path.parts) == 1 or path.parts[1] in _OF_THE_SYSTEM:
-        yield Problem(where, f"{shown(efs.mount_path)} belongs to the system; write one like /shared")
+        yield Problem(where, f"{shown(text)} belongs to the system; write one like /shared")
 
 
 def new_or_existing(settings: Settings) -> Iterator[Problem]:

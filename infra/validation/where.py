@@ -1,10 +1,33 @@
 """Paths of pools, as the user writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from infra.facts.model import Facts
+from infra.in_cluster import InCluster
 from infra.instances import InstanceType
+from infra.jobs.model import Job
 from infra.settings import Pool, Settings
+
+
+class Named(Protocol):
+    """A pool of any kind."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class AnyStack(Protocol):
+    """What stacks of all targets say."""
+
+    @property
+    def stack(self) -> str: ...
+    @property
+    def pools(self) -> Sequence[Named]: ...
+    @property
+    def platform(self) -> InCluster: ...
+    @property
+    def jobs(self) -> Sequence[Job]: ...
 
 
 def pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import localcloud.engine.resources  # noqa: F401  fills the table of handlers
-from cli.settings import job_markdown, markdown
+from cli.settings import existing_markdown, job_markdown, markdown
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import EC2_QUOTAS
 from localcloud.engine.resource import RESOURCES
@@ -36,6 +36,12 @@ def quotas() -> str:
 
 TABLES = [
     ("README.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
+    (
+        "docs/on-premises.md",
+        "the table: scripts/cluster settings --of existing --format markdown",
+        "the table",
+        existing_markdown,
+    ),
     ("docs/jobs.md", "the job table: scripts/cluster settings --of job --format markdown", "the job table", job_markdown),
     ("docs/local-cloud.md", "the durations", "the durations", durations),
     ("docs/local-cloud.md", "the quotas", "the quotas", quotas),

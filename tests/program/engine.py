@@ -1,6 +1,6 @@
 """Runs the program under Pulumi's mocks and records every resource as the engine would see it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,14 +179,19 @@ class Defaults(Mocks):
 
 
 def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Deployment:
-    """Run the program to its end for one stack."""
+    """Run the program to its end for one stack in AWS."""
+    return recorded(settings.stack, lambda: program.build(settings, facts), mocks)
+
+
+def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
+    """Run what builds a stack to its end."""
     deployment = Deployment()
     mocks = mocks or Defaults()
-    set_mocks(mocks, project="gpumpi", stack=settings.stack, monitor=RecordingMonitor(mocks, deployment))
+    set_mocks(mocks, project="gpumpi", stack=stack, monitor=RecordingMonitor(mocks, deployment))
 
     @under_mocks  # type: ignore[untyped-decorator]
     def run() -> pulumi.Output[None]:
-        told = program.build(settings, facts)
+        told = build()
 
         def keep(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)

@@ -116,7 +116,10 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
         values(pool(capacity={"reservationId": "cr-0123456789abcdef0"})),
         "pools[0].capacity.kind: is missing; write on-demand, spot, targeted-odcr or capacity-block",
     ),
-    "unknown target": (values(target={"kind": "ec3"}), 'target.kind: "ec3" is not known; write eks or ec2; did you mean ec2?'),
+    "unknown target": (
+        values(target={"kind": "ec3"}),
+        'target.kind: "ec3" is not known; write eks, ec2 or existing; did you mean ec2?',
+    ),
     # missing
     "no target": ({}, "target: is missing; add it, like `target: {kind: eks}`"),
     "no name": (

@@ -6,12 +6,10 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-
-ROOT = Path(__file__).parents[2]
-FILES = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "tests" / "configs").glob("Pulumi.*.yaml")])
+from tests.program.worlds import STACKS
 
 
-@pytest.fixture(params=FILES, ids=lambda file: file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+@pytest.fixture(params=STACKS, ids=lambda file: file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
 def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
     file: Path = request.param
     made = LocalStack(cloud, file.name.removeprefix("Pulumi.").removesuffix(".yaml"), file.parent)

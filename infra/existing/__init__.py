@@ -1,0 +1,1 @@
+"""A Kubernetes cluster that is there already, on premises or anywhere: `target: {kind: existing}`. Nothing here asks AWS."""

@@ -1,0 +1,120 @@
+"""Kubeconfigs, and what is wrong with one as a sentence."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.problems import did_you_mean, one_of, shown
+
+RETRIES = 2
+
+
+class Unusable(Exception):
+    """No cluster can be asked by way of the kubeconfig; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One context of a kubeconfig: a cluster, and who one is there."""
+
+    context: str
+    namespace: str | None
+    server: str
+    configuration: Any
+
+    def client(self) -> Any:
+        """A client of the `kubernetes` package."""
+        import kubernetes.client
+
+        return kubernetes.client.ApiClient(self.configuration)
+
+
+def load(kubeconfig: Path | None, context: str | None) -> Way:
+    """The context of that name, or the current one. Raises Unusable."""
+    import kubernetes.client  # half a second that `--help` does not wait for
+    import kubernetes.config
+
+    name, namespace = _context(kubeconfig, context)
+    configuration = kubernetes.client.Configuration()
+    with _complaints() as said:
+        kubernetes.config.load_kube_config(files(kubeconfig), name, configuration, persist_config=False)
+    if said:
+        raise Unusable(f"the credentials of context {shown(name)} cannot be had: {said[0]}")
+    configuration.retries = RETRIES
+    return Way(name, namespace, configuration.host, configuration)
+
+
+def files(kubeconfig: Path | None) -> str:
+    """As kubectl finds them: one path, or several with the separator of PATH between them."""
+    return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
+    """The context's name and namespace."""
+    import kubernetes.config
+    import yaml
+
+    where = files(kubeconfig)
+    if kubeconfig and not kubeconfig.exists():
+        raise Unusable(f"there is no kubeconfig {kubeconfig}")
+    try:
+        contexts, current = kubernetes.config.list_kube_config_contexts(where)
+    except (kubernetes.config.ConfigException, OSError, TypeError, yaml.YAMLError) as error:
+        if not any(Path(file).exists() for file in where.split(os.pathsep)):
+            way_out = "name one with --kubeconfig or KUBECONFIG, or write one: scripts/cluster kubeconfig -s STACK"
+            raise Unusable(f"there is no kubeconfig {where}; {way_out}") from None
+        if context is None or "current-context" not in str(error):
+            reason = str(error).splitlines()[0]
+            raise Unusable(f"{where} is no kubeconfig that can be used: {reason}") from None
+        contexts, current = [], None
+    names = [one["name"] for one in contexts]
+    if context is not None and context not in names:
+        raise Unusable(
+            f"{where} has no context {shown(context)}{did_you_mean(context, names)}; there is {one_of(names)}",
+        )
+    chosen = next((one for one in contexts if one["name"] == context), current)
+    return chosen["name"], chosen["context"].get("namespace")
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the client logs while it loads credentials: a program that gives no token is not an exception to it."""
+    import kubernetes.config
+
+    said: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(" ".join(record.getMessage().split()))
+
+    handler, root = Collect(logging.ERROR), logging.getLogger()
+    others = root.handlers[:]
+    root.handlers[:] = [handler]
+    try:
+        yield said
+    except (kubernetes.config.ConfigException, OSError) as error:
+        said.append(" ".join(str(error).split()))
+    finally:
+        root.handlers[:] = others
+
+
+def cause(error: BaseException) -> str:
+    """The last words of a chain of wrapped errors."""
+    reason: Any = getattr(error, "reason", None) or error
+    text = str(getattr(reason, "args", [reason])[-1])
+    for known, words in (
+        ("CERTIFICATE_VERIFY_FAILED", "its certificate is not the one that the kubeconfig names"),
+        ("Connection refused", "connection refused"),
+        ("Name or service not known", "no such host"),
+        ("Temporary failure in name resolution", "no such host"),
+        ("timed out", "no answer in time"),
+        ("No route to host", "no route to it"),
+        ("Network is unreachable", "no route to it"),
+    ):
+        if known in text:
+            return words
+    return text

@@ -1,0 +1,46 @@
+"""Stacks of a cluster that is there already, and such a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from infra.existing import program, rules
+from infra.existing.facts import ClusterFacts, Node
+from infra.existing.settings import ExistingSettings
+from infra.facts.gather import manifests_of
+from infra.naming import Taint
+from infra.platform import manifests
+from infra.preflight import Examined, Way, judge
+from infra.stack_file import RawStack
+from localcloud import mirror
+from tests.program.engine import Deployment, recorded
+
+RACK: Mapping[str, str] = {"example.com/rack": "1"}
+POOL: Mapping[str, Any] = {"name": "rack1", "nodeSelector": dict(RACK), "gpusPerNode": 8, "nodes": 2}
+LEAST: Mapping[str, Any] = {"target": {"kind": "existing"}, "pools": [POOL]}
+SERVER = "https://10.0.0.1:6443"
+
+
+def node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None, **more: Any) -> Node:
+    return replace(Node(name, {"kubernetes.io/hostname": name, **labels}, (), 64_000, 512 * 1024, gpus), **more)
+
+
+def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
+    """With a control plane that takes no pods and a node for operators; with two nodes of the rack if none are named."""
+    control = Taint("node-role.kubernetes.io/control-plane", "")
+    own = (node("control", {}, taints=(control,)), node("cpu", {}))
+    found = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
+    return replace(found, **more)
+
+
+def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
+    """As `pulumi up` judges them."""
+    way = Way(ExistingSettings, lambda _: facts or cluster(), rules.check_offline, rules.check)
+    return judge(RawStack("test", "", dict(values)), way, offline=False, stack="test")
+
+
+def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
+    """What the program makes."""
+    settings, found = examined(values, facts).whole
+    found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
+    return recorded("test", lambda: program.build(settings, found))

@@ -1,0 +1,184 @@
+"""What the program makes in a cluster that is there already, and that it has nothing to do with AWS."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import boto3.session
+import pulumi
+import pytest
+from pulumi.runtime.config import set_all_config
+
+from cli.settings import rows
+from infra import program
+from infra.existing.settings import ExistingSettings
+from infra.naming import Taint
+from tests.program.engine import Deployment
+from tests.program.existing_world import LEAST, POOL, RACK, cluster, deployed, node
+from tests.program.platform_world import description, in_cluster, objects, only, quotas
+
+JOB = {"name": "ring", "pool": "rack1", "workers": 2, "image": "gpumpi/openmpi:5", "command": ["x"]}
+NFS = {"kind": "nfs", "server": "10.0.0.5", "path": "/export/jobs"}
+CLASS = {"kind": "storage-class", "name": "cephfs"}
+BASE: Mapping[str, Any] = {**LEAST, "storage": NFS, "jobs": [JOB]}
+QUEUE, DESCRIPTION = "queue-cluster-queue", "description-description"
+PLUGIN, OPERATOR = "nvidia-device-plugin-daemonset-nvidia-device-plugin-daemonset", "mpi-operator-deployment-mpi-operator"
+CONTROLLER = "queue-controller"
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wants a client of AWS fails."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("somebody wants to talk to AWS")
+
+    monkeypatch.setattr(boto3.session, "Session", refuse)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+
+@pytest.fixture
+def made() -> Deployment:
+    return usual()
+
+
+@cache
+def usual() -> Deployment:
+    return deployed(BASE)
+
+
+def test_nothing_of_aws_is_made(made: Deployment) -> None:
+    assert {one.type.split(":")[0] for one in made.resources} == {"pulumi", "kubernetes", "gpumpi"}
+    assert all("aws" not in one.provider for one in made.resources)
+
+
+def test_everything_goes_into_the_cluster_of_the_kubeconfig(made: Deployment) -> None:
+    (provider,) = made.created("pulumi:providers:kubernetes")
+    assert provider.inputs["context"] == "admin" and provider.inputs["kubeconfig"].endswith(".kube/config")
+    assert in_cluster(made) and all(provider.urn in one.provider for one in in_cluster(made))
+
+
+def test_no_secret_of_the_kubeconfig_is_in_the_state(made: Deployment) -> None:
+    assert made.secret_outputs == frozenset()
+    assert made.outputs["connect"]["kubectl"].endswith("--context admin")
+
+
+def test_the_device_plugin_runs_on_the_pools_nodes_whatever_labels_they_lack(made: Deployment) -> None:
+    pod = only(made, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "example.com/rack", "operator": "In", "values": ["1"]}]
+    assert "nodeSelector" not in pod
+
+
+def test_operators_run_anywhere_or_where_the_stack_says() -> None:
+    ops = {"role": "ops"}
+    facts = cluster(node("gpu1"), node("gpu2"), node("ops1", ops))
+    there = deployed({**LEAST, "target": {"kind": "existing", "system": {"nodeSelector": ops}}}, facts)
+    selectors = [one["spec"]["template"]["spec"]["nodeSelector"] for one in objects(there, "Deployment")]
+    assert selectors == [ops, ops] and description(there).pools[0].max_size == 1
+
+
+def test_the_queue_gives_away_what_the_pools_have(made: Deployment) -> None:
+    found = quotas(made)
+    assert (found["rack1"]["nvidia.com/gpu"], found["system"]["nvidia.com/gpu"]) == ("16", "0")
+    assert only(made, "ResourceFlavor", "rack1")["spec"]["nodeLabels"] == dict(RACK)
+    assert "nodeLabels" not in only(made, "ResourceFlavor", "system")["spec"]
+
+
+def test_taints_of_a_pools_nodes_are_tolerated_by_its_jobs() -> None:
+    taint = Taint("example.com/reserved", "mpi")
+    there = deployed(BASE, cluster(node("gpu1", taints=(taint,)), node("gpu2")))
+    worker = only(there, "MPIJob", "ring")["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert {"key": "example.com/reserved", "operator": "Exists", "effect": "NoSchedule"} in worker["tolerations"]
+    assert worker["nodeSelector"] == dict(RACK)
+
+
+def test_an_export_is_a_volume_in_every_namespace() -> None:
+    there = deployed({**BASE, "platform": {"namespaces": ["mpi-jobs", "vision"]}})
+    volumes = objects(there, "PersistentVolume")
+    assert [one["spec"]["nfs"] for one in volumes] == [{"server": "10.0.0.5", "path": "/export/jobs"}] * 2
+    assert {one["metadata"]["namespace"] for one in objects(there, "PersistentVolumeClaim")} == {"mpi-jobs", "vision"}
+    assert [one.volumes[0].mount_path for one in description(there).namespaces] == ["/shared"] * 2
+
+
+def test_a_class_of_the_cluster_makes_the_volume() -> None:
+    there = deployed({**BASE, "storage": CLASS})
+    claim = only(there, "PersistentVolumeClaim", "shared")["spec"]
+    assert (claim["storageClassName"], claim["accessModes"], claim["resources"]["requests"]["storage"]) == (
+        "cephfs",
+        ["ReadWriteMany"],
+        "100Gi",
+    )
+    assert objects(there, "PersistentVolume") == [] and objects(there, "StorageClass") == []
+
+
+def test_without_storage_jobs_share_nothing() -> None:
+    there = deployed(LEAST)
+    assert objects(there, "PersistentVolumeClaim") == [] and description(there).namespaces[0].volumes == ()
+
+
+def test_a_cluster_that_cannot_be_reached_ends_up_at_once_with_a_sentence() -> None:
+    set_all_config({"gpumpi:target": '{"kind": "existing", "kubeconfig": {"path": "/nonexistent/admin.conf"}}'})
+    try:
+        with pytest.raises(pulumi.RunError, match=r"there is no file /nonexistent/admin\.conf"):
+            program.run()
+    finally:
+        set_all_config({})
+
+
+# --- a change of each setting
+
+
+CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
+    "target.kubeconfig.path": (
+        {"target": {"kind": "existing", "kubeconfig": {"path": "/etc/kubernetes/admin.conf"}}},
+        {"platform-kubernetes"},
+    ),
+    "storage.server": ({"storage": {**NFS, "server": "nas"}}, {"shared-volume-mpi-jobs-volume"}),
+    "storage.path": ({"storage": {**NFS, "path": "/other"}}, {"shared-volume-mpi-jobs-volume"}),
+    "storage.mountPath": ({"storage": {**NFS, "mountPath": "/data"}}, {DESCRIPTION, "jobs-mpijob-ring"}),
+    "storage": (
+        {"storage": {"kind": "none"}},
+        {
+            "shared-volume",
+            "shared-volume-mpi-jobs-volume",
+            "shared-volume-mpi-jobs-claim",
+            DESCRIPTION,
+            "jobs-mpijob-ring",
+        },
+    ),
+    "pools[].gpusPerNode": ({"pools": [{**POOL, "gpusPerNode": 4}]}, {DESCRIPTION, QUEUE, "jobs-mpijob-ring"}),
+    "platform.queueOrder": ({"platform": {"queueOrder": "bestEffort"}}, {QUEUE}),
+    "platform.devicePlugin": ({"platform": {"devicePlugin": False}}, {"nvidia-device-plugin", PLUGIN}),
+    "platform.manifestMirror": ({"platform": {"manifestMirror": "/srv/mirror"}}, set()),
+    "jobs": ({"jobs": []}, {"jobs", "jobs-mpijob-ring"}),
+}
+
+
+def differences(before: Deployment, after: Deployment) -> set[str]:
+    """Resources that came, went or are another, without the cluster's name in front."""
+
+    def by_name(stack: Deployment) -> dict[str, str]:
+        return {one.name.removeprefix("gpumpi-test-"): repr(one.inputs) for one in stack.resources}
+
+    old, new = by_name(before), by_name(after)
+    return {name for name in {*old, *new} if old.get(name) != new.get(name)}
+
+
+@pytest.mark.parametrize("setting", CHANGES)
+def test_a_change_touches_what_it_should_and_nothing_else(setting: str, made: Deployment) -> None:
+    values, touched = CHANGES[setting]
+    facts = cluster(node("gpu1", gpus=8), node("gpu2", gpus=8))
+    assert differences(made, deployed({**BASE, **values}, facts)) == touched
+
+
+TRIED_ELSEWHERE = {
+    *("target.kind", "target.kubeconfig.context", "target.system.nodeSelector", "storage.name", "storage.size"),
+    *("pools", "pools[].name", "pools[].nodeSelector", "pools[].nodes"),
+    *("platform.mpiOperator", "platform.queue", "platform.namespaces", "platform.imageRegistry", "platform.cpuRequestFactor"),
+}
+"""By the tests above, or of the platform whatever the target is: tests/stacks/test_platform_changes.py."""
+
+
+def test_every_setting_is_tried_somewhere() -> None:
+    assert set(CHANGES) | TRIED_ELSEWHERE == {row.path for row in rows(ExistingSettings)}

@@ -1,0 +1,288 @@
+"""Stacks of a cluster that is there already: what may not be said, and what of the cluster does not fit."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli import validate
+from infra import stack_file
+from infra.existing import preflight
+from infra.existing.facts import ClusterFacts, node_of
+from infra.naming import Taint
+from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
+
+ROOT = Path(__file__).parents[2]
+TAINTED = Taint("nvidia.com/gpu", "present")
+
+
+def problems(values: Mapping[str, Any], found: ClusterFacts | None = None) -> list[str]:
+    return [str(problem) for problem in examined({**LEAST, **values}, found).problems]
+
+
+def pool(**more: Any) -> dict[str, Any]:
+    return {"pools": [{**POOL, **more}]}
+
+
+def kubeconfig(**values: Any) -> dict[str, Any]:
+    return {"target": {"kind": "existing", "kubeconfig": values}}
+
+
+ALONE: dict[str, tuple[dict[str, Any], str]] = {
+    "a relative path": (
+        kubeconfig(path="admin.conf"),
+        'target.kubeconfig.path: "admin.conf" depends on where `pulumi` runs; write an absolute path, or one from ~/',
+    ),
+    "a number for a context": (kubeconfig(context=1), 'target.kubeconfig.context: 1 is a number; write it in quotes, like "1"'),
+    "a setting of AWS": (
+        {"network": {"cidr": "10.0.0.0/16"}},
+        "network: is not a setting; here there are jobs, platform, pools, storage and target",
+    ),
+    "a part that needs AWS": (
+        {"platform": {"autoscaler": True}},
+        "platform.autoscaler: is not a setting; here there are cpuRequestFactor, devicePlugin, imageRegistry, manifestMirror, "
+        "mpiOperator, namespaces, queue and queueOrder",
+    ),
+    "a version": (
+        {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},
+        "target.kubernetesVersion: is not a setting; here there are kind, kubeconfig and system",
+    ),
+    "labels of no form": (
+        {"target": {"kind": "existing", "system": {"nodeSelector": {"a b": "c"}}}},
+        "target.system.nodeSelector.a b: is no key for a label; write one like team or example.com/team",
+    ),
+    "no labels": (
+        pool(nodeSelector={}),
+        "pools[0].nodeSelector: is empty, which selects every node; write labels of the pool's nodes, "
+        'like {example.com/rack: "1"}',
+    ),
+    "a value of no form": (
+        pool(nodeSelector={"rack": "a/b"}),
+        'pools[0].nodeSelector.rack: "a/b" is no value for a label; use at most 63 letters, digits and inner - _ .',
+    ),
+    "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is not possible; write 0 to 64"),
+    "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small; write at least 1, or remove the pool"),
+    "no number of nodes": (
+        {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
+        "pools[0].nodes: is missing; add it, like `nodes: 4`",
+    ),
+    "a name of no form": (
+        pool(name="Rack1"),
+        'pools[0].name: "Rack1" is not a DNS label; use lower-case letters, digits and inner hyphens, a letter first',
+    ),
+    "an unknown sort of storage": (
+        {"storage": {"kind": "efs"}},
+        'storage.kind: "efs" is not known; write none, nfs or storage-class; did you mean nfs?',
+    ),
+    "no host": (
+        {"storage": {"kind": "nfs", "server": "10.0.0.5:/export", "path": "/export"}},
+        'storage.server: "10.0.0.5:/export" is no name or address of a host; write one like 10.0.0.5',
+    ),
+    "a path of no export": (
+        {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "export"}},
+        'storage.path: "export" is not an absolute, plain path; write one like /export/jobs',
+    ),
+    "a mount path of the system": (
+        {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/usr"}},
+        'storage.mountPath: "/usr" belongs to the system; write one like /shared',
+    ),
+    "no name of a class": (
+        {"storage": {"kind": "storage-class", "name": "Ceph FS"}},
+        'storage.name: "Ceph FS" is no name of a storage class; `kubectl get storageclass` shows them',
+    ),
+    "no size": (
+        {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},
+        'storage.size: "much" is no amount; write one like 100Gi',
+    ),
+    "a namespace of Kubernetes": (
+        {"platform": {"namespaces": ["kube-system"]}},
+        'platform.namespaces[0]: "kube-system" is not for jobs: the cluster\'s own pods run there; choose another',
+    ),
+    "two jobs of one name": (
+        {"jobs": [{"name": "a", "pool": "rack1", "workers": 1, "image": "i:1", "command": ["x"]}] * 2},
+        'jobs[1].name: "a" is the name of jobs[0] too; choose another',
+    ),
+}
+IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
+    "an old Kubernetes": (
+        {},
+        cluster(version="1.29"),
+        "target.kubeconfig: the cluster at https://10.0.0.1:6443 has Kubernetes 1.29, but the platform needs 1.33 or newer; "
+        "upgrade the cluster",
+    ),
+    "no node with the labels": (
+        {},
+        cluster(node("gpu1", {})),
+        "pools[0].nodeSelector: no node of the cluster has the label example.com/rack=1; "
+        "label them: kubectl label nodes NAME example.com/rack=1",
+    ),
+    "too few nodes": (
+        pool(nodes=3),
+        cluster(),
+        "pools[0].nodes: is 3, but only 2 (gpu1 and gpu2) of the cluster's nodes have the label example.com/rack=1; "
+        "write 2, or join and label the others",
+    ),
+    "a node in two pools": (
+        {"pools": [POOL, {**POOL, "name": "big", "nodeSelector": {"size": "big"}, "nodes": 1}]},
+        cluster(node("gpu1", {**RACK, "size": "big"}), node("gpu2")),
+        "pools[1].nodeSelector: selects node gpu1, which is of pools[0] too; tell them apart by a label",
+    ),
+    "a plugin that finds no GPU": (
+        {},
+        cluster(node("gpu1", gpus=8), node("gpu2", has_plugin=True)),
+        "pools[0].gpusPerNode: is 8, but gpu2 offers no GPU, although the device plugin runs; "
+        "look at its driver there with `nvidia-smi`, or take the label off",
+    ),
+    "fewer GPUs": (
+        {},
+        cluster(node("gpu1", gpus=8), node("gpu2", gpus=4)),
+        "pools[0].gpusPerNode: is 8, but gpu2 offers 4; write 4, or give that node a pool of its own",
+    ),
+    "no plugin wanted and none there": (
+        {"platform": {"devicePlugin": False}},
+        cluster(),
+        "pools[0].gpusPerNode: is 8, but nothing offers GPUs on gpu1 and gpu2; "
+        "remove platform.devicePlugin: false, or install the plugin there",
+    ),
+    "nowhere for operators": (
+        {},
+        cluster(nodes=(node("gpu1", taints=(TAINTED,)), node("gpu2", taints=(TAINTED,)))),
+        "target.system.nodeSelector: all nodes that it selects (gpu1 and gpu2) have taints; "
+        "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)",
+    ),
+    "no node for operators": (
+        {"target": {"kind": "existing", "system": {"nodeSelector": {"role": "ops"}}}},
+        cluster(),
+        "target.system.nodeSelector: no node has the label role=ops; label one, or remove the key",
+    ),
+    "a class that is not there": (
+        {"storage": {"kind": "storage-class", "name": "ceph"}},
+        cluster(),
+        'storage.name: "ceph" is no storage class of the cluster; did you mean cephfs?',
+    ),
+    "a job that is too large": (
+        {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "i:1", "command": ["x"]}]},
+        cluster(),
+        "jobs[0].workers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_what_a_file_says_wrong_is_one_sentence(case: str) -> None:
+    values, expected = ALONE[case]
+    assert problems(values) == [expected]
+
+
+@pytest.mark.parametrize("case", IN_CLUSTER)
+def test_what_does_not_fit_the_cluster_is_one_sentence(case: str) -> None:
+    values, found, expected = IN_CLUSTER[case]
+    (told,) = problems(values, found)
+    assert told == expected or told.startswith(f"{expected}: ")
+
+
+def test_the_least_that_one_can_write_is_fine() -> None:
+    assert problems({}) == []
+
+
+def test_what_pulumi_fills_in_for_stacks_in_aws_is_no_mistake() -> None:
+    values = {**LEAST, **{key: {} for key in ("network", "storage", "platform", "tags")}, **kubeconfig(path="/nonexistent")}
+    assert preflight.examine(stack_file.RawStack("test", "", values)).problems == ()
+
+
+def test_a_node_is_read_as_kubernetes_shows_it() -> None:
+    taints = [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+    ]
+    shown = {
+        "metadata": {"name": "gpu1", "labels": dict(RACK)},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": "63900m", "memory": "528Mi", "nvidia.com/gpu": "8"}},
+    }
+    found = node_of(shown, ["gpu1"])
+    assert (found.cpu_millis, found.memory_mib, found.gpus, found.has_plugin) == (63_900, 528, 8, True)
+    assert found.taints == (TAINTED,), "a node that is not ready for a moment is no reason to tolerate that for ever"
+
+
+def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: existing}\n")
+    (problem,) = preflight.examine(stack_file.read(file), offline=True).problems
+    assert str(problem) == "aws:region: is not read, since a stack of an existing cluster asks nothing of AWS; remove it"
+
+
+# --- a cluster that cannot be asked
+
+
+def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> Path:
+    """A kubeconfig."""
+    file = folder / "admin.conf"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "admin",
+        "clusters": [{"name": "rack", "cluster": {"server": server}}],
+        "contexts": [{"name": "admin", "context": {"cluster": "rack", "user": "admin", **context}}],
+        "users": [{"name": "admin", "user": {"token": "expired"}}],
+    }
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def not_asked(path: Path, **more: Any) -> str:
+    values = {**LEAST, **kubeconfig(path=str(path), **more)}
+    return preflight.examine(stack_file.RawStack("test", "", values)).not_asked or ""
+
+
+def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone.conf"
+    assert not_asked(gone) == f"target.kubeconfig.path: there is no file {gone}; name the cluster's kubeconfig"
+
+
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path) -> None:
+    (file := tmp_path / "admin.conf").write_text("a: [")
+    assert not_asked(file).startswith(f"target.kubeconfig: {file} is no kubeconfig that can be used: ")
+
+
+def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    expected = f'target.kubeconfig: {file} has no context "admn"; did you mean admin?; there is admin'
+    assert not_asked(file, context="admn") == expected
+
+
+def test_an_address_at_which_nobody_answers_is_named(tmp_path: Path) -> None:
+    expected = (
+        "target.kubeconfig: no cluster answers at https://127.0.0.1:1 (connection refused); "
+        "is the cluster up, and does the file name its address of today?"
+    )
+    assert not_asked(write(tmp_path)) == expected
+
+
+# --- the command
+
+
+def test_validate_shows_the_pools_and_asks_nothing_of_aws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "gather", lambda _: cluster(node("gpu1", gpus=8), node("gpu2")))
+    (tmp_path / "Pulumi.mine.yaml").write_text(
+        yaml.safe_dump({"config": {f"gpumpi:{key}": value for key, value in LEAST.items()}})
+    )
+    assert validate.run("mine", tmp_path, offline=False, as_json=False) == 0
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "gpumpi-mine: Kubernetes 1.35 at https://10.0.0.1:6443",
+        "pool    GPUs  nodes  labels",
+        "system     0      3  any node",
+        "rack1      8      2  example.com/rack=1",
+        "at most 16 GPUs",
+        "Pulumi.mine.yaml: no problems found",
+        "not checked: GPUs of gpu2: no device plugin has said yet how many there are",
+    ]
+
+
+def test_the_example_is_fine_by_itself() -> None:
+    raw = stack_file.read(ROOT / "stacks" / "Pulumi.09-on-premises.yaml")
+    assert preflight.examine(raw, offline=True).problems == ()
