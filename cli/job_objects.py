@@ -1,5 +1,6 @@
 """A job's objects in a cluster: made, found, watched, removed."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,8 @@ from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 from infra.problems import did_you_mean
 
 OURS = {ROLE_LABEL: "job"}
+UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
+"""How long, and how often, an object is offered whose owner a webhook does not see yet."""
 
 
 def default_namespace(cluster: Cluster, asked: str | None) -> str:
@@ -109,7 +112,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
         if owner is not None:
             manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner.reference()]}}
         try:
-            made = cluster.create(manifest)
+            made = _made(cluster, manifest)
         except Failed:
             if main is not None:
                 metadata = main.made["metadata"]
@@ -119,6 +122,18 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             main = Owner(made)
         if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
             keeper = Owner(made)
+
+
+def _made(cluster: Cluster, manifest: Object) -> Object:
+    """The queue's webhook looks up the owner, which was made a moment ago, in a memory of its own that may lag behind."""
+    limit = time.monotonic() + UNSEEN_SECONDS
+    while True:
+        try:
+            return cluster.create(manifest)
+        except Missing as error:
+            if "admission webhook" not in str(error) or time.monotonic() > limit:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 def refuse_existing(cluster: Cluster, pieces: Sequence[Piece]) -> None:

@@ -1,0 +1,57 @@
+"""A job's objects are made although webhooks learn late of what was made before."""
+
+from typing import Any
+
+import pytest
+
+from cli import job_objects
+from cli.cluster_access import Missing, Object
+from tests.pure.job_world import pieces
+
+UNSEEN = 'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-keeper" not found'
+
+
+class Cluster:
+    """Refuses StatefulSets so many times."""
+
+    def __init__(self, refusals: int, message: str = UNSEEN) -> None:
+        self.refusals, self.message = refusals, message
+        self.made: list[str] = []
+        self.deleted: list[str] = []
+
+    def create(self, manifest: Object) -> Object:
+        if manifest["kind"] == "StatefulSet" and self.refusals:
+            self.refusals -= 1
+            raise Missing(self.message)
+        self.made.append(manifest["kind"])
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": "1"}}
+
+    def delete(self, kind: str, name: str, namespace: str) -> None:
+        self.deleted.append(kind)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_objects, "PAUSE_SECONDS", 0.0)
+
+
+def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None:
+    cluster: Any = Cluster(refusals=3)
+    job_objects.create(cluster, pieces(launcher="openmpi"))
+    assert cluster.made[-1] == "StatefulSet"
+    assert cluster.deleted == []
+
+
+def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_left() -> None:
+    cluster: Any = Cluster(refusals=1, message='cannot create StatefulSet a-worker: namespaces "zz" not found')
+    with pytest.raises(Missing):
+        job_objects.create(cluster, pieces(launcher="openmpi"))
+    assert (cluster.refusals, cluster.deleted) == (0, ["Job"])
+
+
+def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_objects, "UNSEEN_SECONDS", 0.0)
+    cluster: Any = Cluster(refusals=10**9)
+    with pytest.raises(Missing, match="admission webhook"):
+        job_objects.create(cluster, pieces(launcher="openmpi"))
+    assert cluster.deleted == ["Job"]
