@@ -4,7 +4,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -106,7 +106,7 @@ def _answer(question: Question, before: Mapping[str, str], told: str | None, ask
             return answer
 
 
-def _examined(stack: str, text: str, *, offline: bool) -> Examined:
+def _examined(stack: str, text: str, *, offline: bool) -> Examined[Any, Any]:
     """What `validate` will say. Raises Refused where an answer is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
@@ -136,7 +136,7 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _tell(path: Path, stack: str, form: Form, examined: Examined) -> None:
+def _tell(path: Path, stack: str, form: Form, examined: Examined[Any, Any]) -> None:
     print(f"wrote {path}")
     for problem in examined.problems:
         print(f"before `pulumi up`: {problem}")

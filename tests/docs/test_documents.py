@@ -12,7 +12,7 @@ import yaml
 
 from cli.local import app as local_app
 from cli.main import app
-from cli.settings import rows
+from cli.settings import OF, rows
 from tests.docs.tables import ROOT, TABLES, between
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -63,7 +63,7 @@ def test_every_link_and_path_leads_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_setting_that_is_named_by_its_path_exists(document: Path) -> None:
-    known = {re.sub(r"\[\d*\]", "", row.path) for row in rows()}
+    known = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in rows(model)}
     known |= {path.rpartition(".")[0] for path in known}
     for path in re.findall(r"[`:']((?:target|network|storage|pools|platform)(?:\[\d*\])?(?:\.\w+)+)", document.read_text()):
         assert re.sub(r"\[\d*\]", "", path) in known, path
