@@ -90,12 +90,10 @@ class Api:
                 answer = self._send(method, path, query, body, content_type, anew=False)
                 if answer.status == 401 and self._credentials.renewable:
                     answer = self._send(method, path, query, body, content_type, anew=True)
-            except urllib3.exceptions.ProtocolError as error:
-                if method == "GET" and attempt < RETRIES:  # nothing was changed by it
+            except (urllib3.exceptions.HTTPError, NoCredential) as error:
+                if attempt < RETRIES and _may_be_repeated(error, method, content_type):
                     time.sleep(0.1 * (attempt + 1))
                     continue
-                raise Unreachable(self._explain(method, path, error)) from error
-            except (urllib3.exceptions.HTTPError, NoCredential) as error:
                 raise Unreachable(self._explain(method, path, error)) from error
             pause = answer.headers.get("Retry-After")
             if answer.status in (429, 500, 502, 503, 504) and pause and attempt < RETRIES:
@@ -152,6 +150,16 @@ class Api:
         while (deeper := origin.__cause__ or origin.__context__) is not None:
             origin = deeper
         return f'{method.capitalize()} "{self.server}{path}": {origin}'
+
+
+def _may_be_repeated(error: Exception, method: str, content_type: str) -> bool:
+    """An API server that ends closes connections, also those on which a request is on its way; another one answers soon.
+
+    Where the connection did not come about nothing was sent; else it must not matter whether the request was heard twice.
+    """
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return not isinstance(error.args[0], ssl.SSLCertVerificationError)
+    return isinstance(error, urllib3.exceptions.ProtocolError) and method != "POST" and content_type != JSON_PATCH
 
 
 def _events(answer: Any, stop: threading.Event) -> Iterator[Object]:

@@ -1,0 +1,86 @@
+"""Requests while an API server ends and another one takes its place."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from localcloud.engine.kubernetes.api import APPLY, JSON, JSON_PATCH, Api, Unreachable
+from localcloud.engine.kubernetes.credentials import Credentials
+from localcloud.engine.kubernetes.kubeconfig import Access
+from localcloud.kubernetes.pki import Authority
+
+Turn = Literal["drop", "hear", "answer"]
+"""What becomes of a connection: closed at once, closed when a request was heard, or answered."""
+ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
+
+
+@contextmanager
+def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
+    """One that takes a connection for each turn; the turns that are left did not happen. With an authority it speaks TLS."""
+    context = None
+    if authority is not None:
+        own = authority.issue("server", addresses=["127.0.0.1"])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own.file, own.key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):  # the listener ends
+                while turns:
+                    plain, _ = listener.accept()
+                    with plain, suppress(OSError):
+                        turn = turns.pop(0)
+                        if turn == "drop":
+                            continue
+                        connection = context.wrap_socket(plain, server_side=True) if context else plain
+                        connection.recv(1 << 16)
+                        if turn == "answer":
+                            connection.sendall(ANSWER)
+                        connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        scheme = "https" if authority else "http"
+        trusted = authority.certificate.file.read_bytes() if authority else None
+        access = Access(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", authority=trusted)
+        try:
+            yield Api(access, Credentials(access, {}))
+        finally:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(("method", "content_type"), [("GET", JSON), ("PATCH", APPLY), ("PUT", JSON), ("DELETE", JSON)], ids=str)
+def test_what_may_be_heard_twice_is_said_again_when_the_connection_breaks(method: str, content_type: str) -> None:
+    with api_server(["hear", "drop", "answer"]) as api:
+        assert api.request(method, "/api", body={}, content_type=content_type) == {"kind": "It"}
+
+
+@pytest.mark.parametrize(("method", "content_type"), [("POST", JSON), ("PATCH", JSON_PATCH)], ids=str)
+def test_what_may_be_heard_once_only_is_not_said_again(method: str, content_type: str) -> None:
+    turns: list[Turn] = ["hear", "answer"]
+    with api_server(turns) as api, pytest.raises(Unreachable, match="closed connection"):
+        api.request(method, "/api", body={}, content_type=content_type)
+    assert turns == ["answer"]
+
+
+def test_a_handshake_that_breaks_is_begun_anew_for_every_request(tmp_path: Path) -> None:
+    with api_server(["drop", "drop", "answer"], Authority(tmp_path)) as api:
+        assert api.request("POST", "/api", body={}) == {"kind": "It"}
+
+
+def test_a_server_of_another_authority_is_told_at_once(tmp_path: Path) -> None:
+    turns: list[Turn] = ["answer", "answer"]
+    with api_server(turns, Authority(tmp_path / "its")) as api:
+        other = Authority(tmp_path / "other").certificate.file.read_bytes()
+        access = Access(api.server, authority=other)
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            Api(access, Credentials(access, {})).get("/api")
+    assert len(turns) == 1
