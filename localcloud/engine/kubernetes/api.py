@@ -91,7 +91,7 @@ class Api:
                 if answer.status == 401 and self._credentials.renewable:
                     answer = self._send(method, path, query, body, content_type, anew=True)
             except (urllib3.exceptions.HTTPError, NoCredential) as error:
-                if attempt < RETRIES and _may_be_repeated(error, method, content_type):
+                if attempt < RETRIES and _may_be_repeated(error, method, content_type, body):
                     time.sleep(0.1 * (attempt + 1))
                     continue
                 raise Unreachable(self._explain(method, path, error)) from error
@@ -152,14 +152,17 @@ class Api:
         return f'{method.capitalize()} "{self.server}{path}": {origin}'
 
 
-def _may_be_repeated(error: Exception, method: str, content_type: str) -> bool:
+def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any) -> bool:
     """An API server that ends closes connections, also those on which a request is on its way; another one answers soon.
 
-    Where the connection did not come about nothing was sent; else it must not matter whether the request was heard twice.
+    Where the connection did not come about nothing was sent. Else it must do no harm if the request was heard twice: what is
+    created by its name is refused the second time, what is to get a name would be there twice.
     """
     if isinstance(error, urllib3.exceptions.SSLError):
         return not isinstance(error.args[0], ssl.SSLCertVerificationError)
-    return isinstance(error, urllib3.exceptions.ProtocolError) and method != "POST" and content_type != JSON_PATCH
+    if not isinstance(error, urllib3.exceptions.ProtocolError) or content_type == JSON_PATCH:
+        return False
+    return method != "POST" or bool(body and body.get("metadata", {}).get("name"))
 
 
 def _events(answer: Any, stop: threading.Event) -> Iterator[Object]:
