@@ -13,4 +13,4 @@ if ! id "$user" >/dev/null 2>&1; then
   useradd --create-home --uid "$number" --user-group --shell /bin/bash "$user"
 fi
 # useradd leaves "!", which means locked, and sshd without PAM lets no locked user in, not even by key. "*" is no password either.
-usermod --password '*' "$user"
+[[ $(getent shadow "$user" | cut -d: -f2) == '*' ]] || usermod --password '*' "$user" # it writes the date, too
