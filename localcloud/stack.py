@@ -134,9 +134,21 @@ class LocalStack:
         """After a killed engine: take away its lock, mend the state that it was writing, settle what it had begun."""
         self.cloud.server("provider")
         self._copy_if_missing()
-        self._mend()
+        self.mend()
         self.unlock()
         return recovery.recover(self._pulumi, self.name, self.cloud.clients, report)
+
+    def mend(self) -> None:
+        """Of what the engine was writing when it was killed, nothing stays that is cut short."""
+        state = self.cloud.state_file(self.name)
+        backup = state.with_name(f"{state.name}.bak")
+        if not _is_whole(state) and _is_whole(backup):
+            shutil.copy2(backup, state)
+        # Beside each file; without it the file is read all the same:
+        # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
+        for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
+            if not _is_whole(attributes):
+                attributes.unlink(missing_ok=True)
 
     def unlock(self) -> None:
         """Take away the lock of an engine that was killed."""
@@ -200,18 +212,6 @@ class LocalStack:
         if result.returncode:
             raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
-
-    def _mend(self) -> None:
-        """Of what the engine was writing when it was killed, nothing stays that is cut short."""
-        state = self.cloud.state_file(self.name)
-        backup = state.with_name(f"{state.name}.bak")
-        if not _is_whole(state) and _is_whole(backup):
-            shutil.copy2(backup, state)
-        # Beside each file; without it the file is read all the same:
-        # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
-        for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
-            if not _is_whole(attributes):
-                attributes.unlink(missing_ok=True)
 
     def _copy_if_missing(self) -> None:
         """Who works with plain `pulumi` has no copy of the stack file yet."""

@@ -45,7 +45,7 @@ def allow(action: str, resource: str = "*") -> str:
 class World:
     def __init__(self, aws: Aws) -> None:
         self.aws = aws
-        self.prefix = f"w{next(_numbers)}"
+        self.prefix = f"world-{next(_numbers)}"
 
     def name(self, name: str) -> str:
         """A name that no other world uses."""

@@ -63,7 +63,8 @@ def kill(stack: LocalStack, verb: Verb, call: str, times: int = 1) -> None:
 
 
 def pending(stack: LocalStack) -> list[str]:
-    """Kinds of the operations that the state says were begun."""
+    """Kinds of the operations that the state says were begun; where a kill cut it short, its backup, as for `recover`."""
+    stack.mend()
     return sorted({one["type"] for one in stack.export()["deployment"].get("pending_operations") or ()})
 
 
