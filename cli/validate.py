@@ -2,24 +2,19 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from cli import existing_cluster, summary
+from cli import existing_summary, summary
+from cli.verdict import USAGE, Verdict
 from infra import preflight, stack_file
-from infra.facts import Facts
-from infra.preflight import Examined
-from infra.problems import Problem
-from infra.settings import Settings
+from infra.existing import preflight as existing
+from infra.stack_file import RawStack
 
-FINE, NOT_ASKED, USAGE, PROBLEMS = 0, 1, 2, 3
-
-OFFLINE = (
-    "not checked: whether AWS offers the types, zones, versions and add-ons, whether what the file names by id exists and fits, "
+AWS_LEFT_OUT = (
+    "whether AWS offers the types, zones, versions and add-ons, whether what the file names by id exists and fits, "
     "quotas, addresses of existing subnets"
 )
+CLUSTER_LEFT_OUT = "the cluster itself: its version, nodes, labels, GPUs and storage classes"
 
 
 def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
@@ -30,47 +25,37 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
         print(f"cluster validate: {error}", file=sys.stderr)
         return USAGE
     raw = stack_file.read(path)
-    if stack_file.is_existing(raw.values):
-        return existing_cluster.validate(path, raw, offline=offline, as_json=as_json)
-    examined = preflight.examine(raw, offline=offline)
-    code = PROBLEMS if examined.problems else FINE if offline or examined.facts else NOT_ASKED
+    judged = _of_existing(path, raw, offline) if stack_file.is_existing(raw.values) else _of_aws(path, raw, offline)
     if as_json:
-        print(json.dumps(_as_json(path, examined, code), indent=1))
+        print(json.dumps(judged.as_json(), indent=1))
     else:
-        _print(path, examined, offline=offline)
-    return code
+        judged.print()
+    return judged.code
 
 
-def _print(path: Path, examined: Examined[Settings, Facts], *, offline: bool) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    if examined.problems:
-        print_problems(console, path, examined.problems)
-    elif examined.settings and (offline or examined.facts):
-        summary.show(console, examined.settings, examined.facts)
-        console.print(f"{path.name}: no problems found", style="bold green")
-    if offline:
-        console.print(OFFLINE, style="yellow")
-    elif examined.not_asked:
-        found = "" if examined.problems else " and is fine"
-        console.print(f"only the file was checked{found}: {examined.not_asked}", style="yellow")
-    for sentence in examined.facts.unchecked if examined.facts else ():
-        console.print(f"not checked: {sentence}", style="yellow")
-
-
-def print_problems(console: Console, path: Path, problems: Sequence[Problem]) -> None:
-    for problem in problems:
-        console.print(str(problem), style="red")
-    number = len(problems)
-    console.print(f"{path.name}: {number} problem{'' if number == 1 else 's'}; nothing was started", style="bold")
-
-
-def _as_json(path: Path, examined: Examined[Settings, Facts], code: int) -> dict[str, object]:
+def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
+    examined = preflight.examine(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
-    return {
-        "file": str(path),
-        "ok": code == FINE,
-        "problems": [{"path": problem.path, "message": problem.message} for problem in examined.problems],
-        "notAsked": examined.not_asked,
-        "unchecked": list(facts.unchecked) if facts else [],
-        "pools": [row.as_json() for row in summary.rows(settings, facts)] if settings and code == FINE else [],
-    }
+    return Verdict(
+        path,
+        examined,
+        offline,
+        AWS_LEFT_OUT,
+        unchecked=facts.unchecked if facts else (),
+        pools=lambda: [row.as_json() for row in summary.rows(settings, facts)] if settings else [],
+        show=lambda console: summary.show(console, settings, facts) if settings else None,
+    )
+
+
+def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
+    examined = existing.examine(raw, offline=offline)
+    settings, facts = examined.settings, examined.facts
+    return Verdict(
+        path,
+        examined,
+        offline,
+        CLUSTER_LEFT_OUT,
+        unchecked=existing_summary.unchecked(settings, facts) if settings and facts else (),
+        pools=lambda: existing_summary.rows(settings, facts) if settings and facts else [],
+        show=lambda console: existing_summary.show(console, settings, facts) if settings else None,
+    )

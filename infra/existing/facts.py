@@ -22,7 +22,6 @@ PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
 """Pods of NVIDIA's own DaemonSet."""
 PASSING_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Prefixes of taints that come and go with a node's state: no pod of a job shall tolerate them."""
-DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 @dataclass(frozen=True)

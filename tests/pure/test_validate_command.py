@@ -74,7 +74,7 @@ def test_offline_says_what_was_not_checked(
     assert validate.run("fine", folder, offline=True, as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "train   p4d.24xlarge     ?    ?  2 (0 to 4)  ?     on-demand  ?" in [line.rstrip() for line in lines]
-    assert lines[-2:] == ["Pulumi.fine.yaml: no problems found", validate.OFFLINE]
+    assert lines[-2:] == ["Pulumi.fine.yaml: no problems found", f"not checked: {validate.AWS_LEFT_OUT}"]
 
 
 def test_without_aws_the_file_is_checked_and_the_reason_told(

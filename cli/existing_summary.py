@@ -1,0 +1,38 @@
+"""What the stack of a Kubernetes cluster that is there already will have: a table for people, rows for scripts."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from infra.existing.description import describe
+from infra.existing.facts import ClusterFacts
+from infra.existing.rules import unsaid_gpus
+from infra.existing.settings import ExistingSettings
+
+
+def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
+    silent = unsaid_gpus(settings, facts)
+    return [f"GPUs of {', '.join(silent)}: no device plugin has said yet how many there are"] if silent else []
+
+
+def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
+    pools = describe(settings, facts).pools
+    return [{"name": pool.name, "gpus": pool.gpus, "nodes": pool.max_size, "nodeSelector": pool.labels} for pool in pools]
+
+
+def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
+    """Without facts only its name is known."""
+    where = f"Kubernetes {facts.version} at {facts.server}" if facts else "a Kubernetes cluster"
+    console.print(f"{settings.cluster_name}: {where}")
+    if facts is None:
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("pool", "GPUs", "nodes", "labels"):
+        table.add_column(heading, justify="right" if heading in ("GPUs", "nodes") else "left", no_wrap=True)
+    pools = describe(settings, facts).pools
+    for pool in pools:
+        labels = ", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node"
+        table.add_row(pool.name, str(pool.gpus), str(pool.max_size), labels)
+    console.print(table)
+    console.print(f"at most {sum(pool.gpus * pool.max_size for pool in pools)} GPUs")
