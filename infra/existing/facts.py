@@ -59,7 +59,6 @@ class ClusterFacts:
     nodes: tuple[Node, ...]
     storage_classes: frozenset[str] = frozenset()
     manifests: Manifests = field(default_factory=lambda: manifests.NONE)
-    unchecked: tuple[str, ...] = ()
 
     def matching(self, selector: Mapping[str, str]) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.has(selector))
