@@ -10,9 +10,6 @@ from infra import kubeconfigs
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
 from infra.problems import shown
 
-TIMEOUT: Final = (5, 30)
-"""Seconds to connect and to wait for an answer."""
-
 PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",
     "Event": "api/v1/{namespace}events",
@@ -56,19 +53,22 @@ class Cluster:
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         try:
-            way = kubeconfigs.load(kubeconfig, context)
+            self._way = kubeconfigs.load(kubeconfig, context)
         except kubeconfigs.Unusable as error:
             raise Failed(str(error), NO_CLUSTER) from None
-        self._context, self.namespace, self._server = way.context, way.namespace, way.server
-        self._api = way.client()
 
     def __repr__(self) -> str:
-        return f"{self._context} at {self._server}"
+        return f"{self._way.context} at {self.server}"
 
     @property
     def server(self) -> str:
         """Its address."""
-        return self._server
+        return self._way.server
+
+    @property
+    def namespace(self) -> str | None:
+        """Of the context."""
+        return self._way.namespace
 
     def version(self) -> str:
         """Of Kubernetes, like `v1.35.0`."""
@@ -147,25 +147,14 @@ class Cluster:
         stream: bool = False,
         doing: str,
     ) -> Any:
-        import urllib3.exceptions
         from kubernetes.client.exceptions import ApiException
 
         try:
-            answer = self._api.call_api(
-                f"/{path}",
-                method,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": "application/json"},
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-                _request_timeout=(TIMEOUT[0], None) if stream else TIMEOUT,
-            )
+            answer = self._way.call(method, path, query, body, stream=stream)
         except ApiException as error:
             raise self._refused(error, doing) from None
-        except urllib3.exceptions.HTTPError as error:
-            raise Failed(f"no cluster answers at {self._server} ({kubeconfigs.cause(error)})", NO_CLUSTER) from None
+        except kubeconfigs.NoAnswer as error:
+            raise Failed(f"no cluster answers at {self.server} ({error})", NO_CLUSTER) from None
         return answer if stream else json.loads(answer.data)
 
     def _refused(self, error: Any, doing: str) -> Failed:
@@ -179,19 +168,19 @@ class Cluster:
             case 401:
                 way_out = "renew them (`aws sso login`, or a new kubeconfig)"
                 return Failed(
-                    f"{self._server} does not accept the credentials of context {shown(self._context)}; {way_out}", NO_CLUSTER
+                    f"{self.server} does not accept the credentials of context {shown(self._way.context)}; {way_out}", NO_CLUSTER
                 )
             case 403 if "namespaces" in message and "not found" in message:
                 return Missing(message)
             case 403 if status.get("reason") == "Forbidden" and "cannot" in message:
-                return Failed(f"context {shown(self._context)} may not {doing}; ask for access: {message}", NO_CLUSTER)
+                return Failed(f"context {shown(self._way.context)} may not {doing}; ask for access: {message}", NO_CLUSTER)
             case 404:
                 return Missing(f"cannot {doing}: {message}")
             case 409:
                 return Failed(f"cannot {doing}: it is there already", REFUSED)
             case 400 | 403 | 422:
                 return Failed(f"cannot {doing}: {message}", REFUSED)
-        return Failed(f"cannot {doing}: {self._server} answers {error.status}: {message}", NO_CLUSTER)
+        return Failed(f"cannot {doing}: {self.server} answers {error.status}: {message}", NO_CLUSTER)
 
     # --- what up left --------------------------------------------------------------------------------------------------
 
@@ -201,7 +190,7 @@ class Cluster:
             found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
         except Missing:
             where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
-            raise Missing(f"{self._server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
+            raise Missing(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
         try:
             described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
         except ValueError:

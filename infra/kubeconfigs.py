@@ -2,19 +2,25 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from infra.problems import did_you_mean, one_of, shown
 
-RETRIES = 2
+RETRIES: Final = 2
+TIMEOUT: Final = (5, 30)
+"""Seconds to connect and to wait for an answer."""
 
 
 class Unusable(Exception):
     """No cluster can be asked by way of the kubeconfig; the message is for the user."""
+
+
+class NoAnswer(Exception):
+    """Nobody answers at the server; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +30,38 @@ class Way:
     context: str
     namespace: str | None
     server: str
-    configuration: Any
+    client: Any
+    """Of the `kubernetes` package."""
 
-    def client(self) -> Any:
-        """A client of the `kubernetes` package."""
-        import kubernetes.client
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        *,
+        stream: bool = False,
+    ) -> Any:
+        """The server's answer, as urllib3 has it; a stream may be silent for as long as it wants.
 
-        return kubernetes.client.ApiClient(self.configuration)
+        Raises NoAnswer, and `kubernetes.client.ApiException` where the server refuses.
+        """
+        import urllib3.exceptions
+
+        try:
+            return self.client.call_api(
+                f"/{path}",
+                method,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=(TIMEOUT[0], None) if stream else TIMEOUT,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswer(_cause(error)) from None
 
 
 def load(kubeconfig: Path | None, context: str | None) -> Way:
@@ -45,7 +76,7 @@ def load(kubeconfig: Path | None, context: str | None) -> Way:
     if said:
         raise Unusable(f"the credentials of context {shown(name)} cannot be had: {said[0]}")
     configuration.retries = RETRIES
-    return Way(name, namespace, configuration.host, configuration)
+    return Way(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
 
 def files(kubeconfig: Path | None) -> str:
@@ -102,7 +133,7 @@ def _complaints() -> Iterator[list[str]]:
         root.handlers[:] = others
 
 
-def cause(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     """The last words of a chain of wrapped errors."""
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])

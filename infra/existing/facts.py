@@ -15,8 +15,6 @@ from infra.naming import GPU_RESOURCE, KUBE_SYSTEM, Taint
 from infra.platform import manifests
 from infra.platform.manifests import Manifests
 
-TIMEOUT_SECONDS: Final = (5, 30)
-"""To connect, and to wait for an answer."""
 MIB: Final = 1024**2
 PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
 """Pods of NVIDIA's own DaemonSet."""
@@ -119,36 +117,23 @@ class _Questions:
     """Reads, each of which is needed: what goes wrong ends as a sentence."""
 
     def __init__(self, way: kubeconfigs.Way) -> None:
-        self._way, self._client = way, way.client()
+        self._way = way
 
     def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get(path, {"labelSelector": selector} if selector else {})["items"]
         return found
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        import urllib3.exceptions
         from kubernetes.client.exceptions import ApiException
 
         server, context = self._way.server, self._way.context
         try:
-            answer = self._client.call_api(
-                f"/{path}",
-                "GET",
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json"},
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-                _request_timeout=TIMEOUT_SECONDS,
-            )
-            return json.loads(answer.data)
+            return json.loads(self._way.call("GET", path, query).data)
         except ApiException as error:
             raise FactsError(self._refused(error.status, path)) from None
-        except urllib3.exceptions.HTTPError as error:
+        except kubeconfigs.NoAnswer as error:
             way_out = "is the cluster up, and does the file name its address of today?"
-            raise FactsError(
-                f"target.kubeconfig: no cluster answers at {server} ({kubeconfigs.cause(error)}); {way_out}"
-            ) from None
+            raise FactsError(f"target.kubeconfig: no cluster answers at {server} ({error}); {way_out}") from None
         except ValueError:
             raise FactsError(f"target.kubeconfig: {server} answers, but is no Kubernetes; look at context {context}") from None
 
