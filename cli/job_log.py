@@ -10,7 +10,7 @@ from typing import TextIO
 from cli import job_objects
 from cli.cluster_access import Cluster, Failed, Missing, Object
 from cli.exit_codes import FINE, JOB_FAILED, NO_CLUSTER
-from cli.job_state import JobState, role, waits_for
+from cli.job_state import JobState, role, unusable_image, waits_for
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
@@ -74,7 +74,10 @@ class Follower:
     _told: str = ""
 
     def run(self) -> tuple[JobState | None, int]:
-        """Until the job ends: its last state (None where it was removed) and the exit code."""
+        """Until the job ends: its last state (None where it was removed) and the exit code.
+
+        Raises Failed where the cluster does not answer, or the job's image can never run.
+        """
         last: JobState | None = None
         while True:
             try:
@@ -90,6 +93,8 @@ class Follower:
             if state.is_over:
                 self._drain(found, state)
                 return state, FINE if state.phase == "Succeeded" else JOB_FAILED
+            if reason := unusable_image(found):
+                raise Failed(f"{reason}; remove the job, which can never run: scripts/cluster cancel {self.name}", JOB_FAILED)
             self._tell_why_it_waits(state, found)
             time.sleep(EVERY_SECONDS)
 

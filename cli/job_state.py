@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, ROLE_LABEL
 
 Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending"]
@@ -176,10 +177,29 @@ def role(pod: Object) -> str:
     return str(labels.get(ROLE_LABEL) or labels.get("training.kubeflow.org/job-role", ""))
 
 
+def unusable_image(pods: Sequence[Object]) -> str:
+    """Why no worker can ever start with the job's image, as a worker says it; empty where none says so."""
+    return next((text for pod in pods for container in _containers(pod) if (text := _unusable(pod, container))), "")
+
+
+def _unusable(pod: Object, container: Object) -> str:
+    for when in ("state", "lastState"):
+        ended = container.get(when, {}).get("terminated", {})
+        if ended.get("exitCode") == UNUSABLE_IMAGE:
+            return f"{pod['metadata']['name']}: {' '.join(str(ended.get('message', '')).split())}"
+    return ""
+
+
+def _containers(pod: Object) -> list[Object]:
+    return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
+
+
 def _trouble(pod: Object) -> str:
     """What keeps a pod from running."""
     name, status = pod["metadata"]["name"], pod["status"]
-    for container in [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]:
+    for container in _containers(pod):
+        if unusable := _unusable(pod, container):
+            return unusable
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             message = " ".join(str(waiting.get("message", "")).split())

@@ -86,7 +86,10 @@ def result(state: JobState) -> str:
     if state.phase == "Succeeded":
         return f"job {state.name} succeeded in {seconds} s{after}"
     reason = f": {state.reason}" if state.reason else ""
-    return f"job {state.name} failed in {seconds} s{reason}"
+    log = f"scripts/cluster logs {state.name}"
+    too_long = "a rank hung, or deadlineSeconds is too short"  # the words of Kubernetes' Job controller
+    hint = f"{too_long}: {log}" if "deadline" in state.reason.lower() else f"its log says more: {log}"
+    return f"job {state.name} failed in {seconds} s{reason}; {hint}"
 
 
 def _shown(pieces: Sequence[Piece], *, as_json: bool) -> int:

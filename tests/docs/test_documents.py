@@ -124,6 +124,8 @@ def test_the_measured_commands_exist() -> None:
         "bench.start",
         "bench.mpi_start",
         "bench.jobs",
+        "bench.kubernetes",
+        "bench.objects",
         "bench.kubernetes_scale",
         "bench.hosts",
     }

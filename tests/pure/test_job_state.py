@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from cli.job_state import state_of, waits_for
+from cli.job_state import state_of, unusable_image, waits_for
 from cli.jobs import duration
 from cli.submit import result
+from infra.jobs.in_pods import UNUSABLE_IMAGE
 
 CREATED = "2026-11-21T10:00:00Z"
 BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -86,7 +87,8 @@ def test_the_result_says_how_long_and_why() -> None:
         mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z", replicaStatuses={"Launcher": {"failed": 1}})
     )
     assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
-    assert result(state_of(batch_job(("Failed", "True")))) == "job a failed in 60 s: Failed!"
+    failed = result(state_of(batch_job(("Failed", "True"))))
+    assert failed == "job a failed in 60 s: Failed!; its log says more: scripts/cluster logs a"
 
 
 def test_a_job_that_runs_has_run_until_now() -> None:
@@ -121,6 +123,20 @@ def test_workers_without_a_node_or_image_are_named() -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "not\nfound"}}
     pods = [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])]
     assert waits_for(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
+
+
+@pytest.mark.parametrize("when", ["state", "lastState"])
+def test_a_worker_whose_image_lacks_something_says_what(when: str) -> None:
+    ended = {"exitCode": UNUSABLE_IMAGE, "message": "the image has no ssh\n"}
+    again = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, when: {"terminated": ended}}
+    pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", containerStatuses=[again])]
+    assert unusable_image(pods) == "a-worker-1: the image has no ssh"
+    assert waits_for(state_of(mpi_job()), pods, None) == "1 of 2 workers ready: a-worker-1: the image has no ssh"
+
+
+def test_a_program_s_own_failure_is_not_the_image_s() -> None:
+    ended = {"lastState": {"terminated": {"exitCode": 1, "message": "no data"}}}
+    assert unusable_image([pod("a-worker-0", "worker", containerStatuses=[ended])]) == ""
 
 
 def test_containers_that_are_merely_being_made_are_no_trouble() -> None:

@@ -2,6 +2,10 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+UNUSABLE_IMAGE: Final = 78
+"""Exit code of a worker whose image lacks what serve.sh needs: EX_CONFIG of sysexits.h. Its termination message says what."""
 
 _FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh"}
 """What a script begins with."""

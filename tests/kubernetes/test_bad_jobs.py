@@ -1,0 +1,81 @@
+"""Jobs whose programs, volumes or images are wrong: each ends, and says why and what to do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.job_cluster import JobCluster, job_file, python
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+RAISES = """
+import signal
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 1:
+    raise ValueError("the data is wrong")
+signal.pause()
+"""
+HANGS = """
+import signal
+from mpi4py import MPI
+print("rank", MPI.COMM_WORLD.rank, "goes on", flush=True)
+if MPI.COMM_WORLD.rank == 1:
+    signal.pause()
+MPI.COMM_WORLD.barrier()
+"""
+WRITES = "open('/shared/checkpoint', 'w')"
+WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
+"""Any that has a shell and no sshd."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(job_cluster: JobCluster) -> Iterator[None]:
+    yield
+    for job in job_cluster.cluster("jobs", "--json").json:
+        job_cluster.cluster("cancel", job["name"])
+
+
+def test_an_exception_on_one_rank_ends_the_others_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
+    done = job_cluster.cluster("submit", job_file(tmp_path, "raises", command=python(RAISES), backoffLimit=0), "--follow")
+    assert done.code == 1, done.out + done.err
+    assert "ValueError: the data is wrong" in done.out
+    assert done.err.splitlines()[-1].startswith("cluster: job raises failed in ")
+    assert done.err.endswith("; its log says more: scripts/cluster logs raises\n")
+
+
+def test_the_deadline_ends_a_job_of_which_one_rank_hangs(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = job_file(tmp_path, "hangs", command=python(HANGS), deadlineSeconds=10)
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 1, done.out + done.err
+    assert {"rank 0 goes on", "rank 1 goes on"} <= set(done.out.splitlines())
+    assert "active longer than specified deadline" in done.err
+    assert done.err.endswith("; a rank hung, or deadlineSeconds is too short: scripts/cluster logs hangs\n")
+
+
+def test_a_program_that_says_nothing_succeeds_in_silence(job_cluster: JobCluster, tmp_path: Path) -> None:
+    done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
+    assert (done.code, done.out) == (0, ""), done.out + done.err
+    assert "cluster: job silent succeeded in" in done.err
+
+
+def test_a_volume_that_may_only_be_read_is_named_by_the_program_that_writes(job_cluster: JobCluster, tmp_path: Path) -> None:
+    volumes = [{"name": "shared", "readOnly": True}]
+    file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, backoffLimit=0)
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 1, done.out + done.err
+    assert "Read-only file system: '/shared/checkpoint'" in done.out
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+def test_an_image_without_sshd_is_told_and_nobody_goes_on_following(
+    job_cluster: JobCluster, tmp_path: Path, launcher: str
+) -> None:
+    name = f"sshless-{launcher}"
+    file = job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 1, done.out + done.err
+    (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
+    assert sentence.startswith(f"cluster submit: {name}-worker-")
+    assert "the image has no /usr/sbin/sshd, without which the launcher starts no rank; docs/jobs.md lists" in sentence
+    assert sentence.endswith(f"remove the job, which can never run: scripts/cluster cancel {name}")
