@@ -178,7 +178,7 @@ def role(pod: Object) -> str:
 
 
 def unusable_image(pods: Sequence[Object]) -> str:
-    """Why no worker can ever start with the job's image, as a worker says it; empty where none says so."""
+    """Why the job can never run with its image, as a pod of it says; empty where none says so."""
     return next((text for pod in pods for container in _containers(pod) if (text := _unusable(pod, container))), "")
 
 

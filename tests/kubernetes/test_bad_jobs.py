@@ -1,5 +1,6 @@
 """Jobs whose programs, volumes or images are wrong: each ends, and says why and what to do."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +38,11 @@ def nothing_left(job_cluster: JobCluster) -> Iterator[None]:
 
 
 def test_an_exception_on_one_rank_ends_the_others_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
-    done = job_cluster.cluster("submit", job_file(tmp_path, "raises", command=python(RAISES), backoffLimit=0), "--follow")
+    done = job_cluster.cluster(
+        "submit",
+        job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], backoffLimit=0),
+        "--follow",
+    )
     assert done.code == 1, done.out + done.err
     assert "ValueError: the data is wrong" in done.out
     assert done.err.splitlines()[-1].startswith("cluster: job raises failed in ")
@@ -76,6 +81,6 @@ def test_an_image_without_sshd_is_told_and_nobody_goes_on_following(
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
-    assert sentence.startswith(f"cluster submit: {name}-worker-")
-    assert "the image has no /usr/sbin/sshd, without which the launcher starts no rank; docs/jobs.md lists" in sentence
+    assert re.match(rf"cluster submit: {name}-(worker-\d|launcher-\w+): the image has no /usr/sbin/sshd", sentence)
+    assert "without which the launcher starts no rank; docs/jobs.md lists what an image must have" in sentence
     assert sentence.endswith(f"remove the job, which can never run: scripts/cluster cancel {name}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 UNUSABLE_IMAGE: Final = 78
-"""Exit code of a worker whose image lacks what serve.sh needs: EX_CONFIG of sysexits.h. Its termination message says what."""
+"""Exit code of a pod whose image lacks what ssh.sh asks for: EX_CONFIG of sysexits.h. Its termination message says what."""
 
 _FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh"}
 """What a script begins with."""

@@ -1,13 +1,4 @@
 # A worker: sshd for the launcher's key and nobody else's, as an ordinary user.
-# An image in which that can never be ends with EX_CONFIG of sysexits.h, and the reason where `submit` and `status` look for it.
-refuse() {
-  printf '%s\n' "$*; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
-  exit 78
-}
-for program in /usr/sbin/sshd ssh awk; do
-  command -v "$program" > /dev/null || refuse "the image has no $program, without which the launcher starts no rank"
-done
-id -un > /dev/null 2>&1 || refuse "the image has no user with the id $(id -u), without whom sshd lets nobody in"
 # Sessions get the container's environment, which sshd does not hand on by itself: image and device plugins put things there.
 awk 'BEGIN {
   own = "^(HOME|HOSTNAME|K_MPI_JOB_ROLE|LOGNAME|MAIL|OLDPWD|PWD|SHELL|SHLVL|TERM|USER|_|KUBERNETES_.*|SSH_.*)$"

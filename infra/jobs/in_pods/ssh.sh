@@ -3,6 +3,15 @@
 # A connection that does not end by itself leaves a file.
 set -eu
 umask 077
+# A pod whose image can never do that, worker or launcher, ends with EX_CONFIG of sysexits.h; `submit` and `status` tell the reason.
+refuse() {
+  printf '%s\n' "$*; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
+  exit 78
+}
+for program in /usr/sbin/sshd ssh awk sed getent; do
+  command -v "$program" > /dev/null || refuse "the image has no $program, without which the launcher starts no rank"
+done
+id -un > /dev/null 2>&1 || refuse "the image has no user with the id $(id -u), without whom sshd lets nobody in"
 printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > /tmp/known_hosts
 rm -rf /tmp/connections
 mkdir /tmp/connections
