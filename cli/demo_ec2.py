@@ -4,28 +4,36 @@ import json
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo_steps import FOLDER, Show, StepFailed, Steps, must
+from cli.demo_steps import FOLDER, Show, StepFailed, Steps, last_words, must
 from localcloud import workloads
-from localcloud.hosts import capability
+from localcloud.hosts import ami, capability
 from localcloud.processes import ROOT
+from localcloud.tools.build import BuildError
 
 RANKS = ("mpiexec", "-n", "8", "-N", "2")
 """Of a master and three workers, two slots each."""
+OPENMPI = "ompi_info --parsable --all | grep -e ^ompi:version:full: -e :mpi_built_with_cuda_support:value:"
 HOSTS = 4
 FEWER = 1
 """Workers after the scaling down."""
 
 
+@dataclass
 class Demo(Steps):
-    """A master and workers that join by themselves; MPI jobs on them."""
+    """Their AMI; a master and workers that join by themselves; MPI jobs on them."""
+
+    image: str = ""
+    """The AMI that was built."""
 
     def steps(self) -> None:
         self.step("start the local cloud", self.start)
-        # The AMI is built here: the next step looks for its tags.
+        self.step("build the AMI", self.build_ami)
         self.step("create", self.create)
         self.step("wait until all have joined", self.join)
+        self.step("see what they started from", self.look)
         self.step("bring programs there", self.bring_programs)
         self.step("allreduce on four hosts", self.allreduce)
         self.step("train on four hosts", self.train)
@@ -46,6 +54,29 @@ class Demo(Steps):
         self.stack.set_config("gpumpi:target.ssh.publicKeys[0]", self.key.with_suffix(".pub").read_text().strip())
         return f"AWS and Pulumi's providers on loopback; {able}"
 
+    def build_ami(self) -> str:
+        """By Packer, with the template that is used on AWS; the stack finds it by its tags."""
+        lines: list[str] = []
+
+        def hear(line: str) -> None:
+            lines.append(line)
+            if told := line if line.startswith(("building", "built")) else ami.stage(line):
+                self._tell(told)
+
+        output = self.log.parent / ami.MANIFESTS
+        try:
+            self.image = ami.build(self.cloud, self.stack.region, hear, output)
+        except BuildError as error:
+            self.console.print(str(error), markup=False, soft_wrap=True)
+            raise StepFailed(last_words(str(error))) from None
+        finally:
+            self.note(("packer", "build", "amis"), "\n".join(lines))
+        made = ami.manifest(output)
+        return (
+            f"{self.image}: Open MPI {made['mpi']['version']}; {len(made['installed'])} provisioners ran,"
+            f" {len(made['skipped'])} were skipped for reasons that the manifest names"
+        )
+
     def create(self) -> str:
         run = self.pulumi("up")
         return f"{run.changes.get('create', 0)} resources: a master, and a group of workers, which boot now"
@@ -57,6 +88,18 @@ class Demo(Steps):
         must(len(joined) == HOSTS, f"{len(joined)} of {HOSTS} hosts have joined: {hosts}")
         slots = sum(host["slots"] for host in joined)
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
+
+    def look(self) -> str:
+        """That all have the AMI that was built, and that the Open MPI which they start is the CUDA-aware one from it."""
+        ec2 = self.cloud.clients(self.stack.region)("ec2")
+        found = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
+        images = sorted(one["ImageId"] for entry in found for one in entry["Instances"])
+        must(images == [self.image] * HOSTS, f"the hosts started from {', '.join(images)} instead of {self.image}")
+        said = self._run("mpiexec", "-n", str(HOSTS), "-N", "1", "sh", "-c", OPENMPI)
+        versions = {line.rpartition(":")[2] for line in said if line.startswith("ompi:version:full:")}
+        cuda = [line.rpartition(":")[2] for line in said if ":mpi_built_with_cuda_support:value:" in line]
+        must(cuda == ["true"] * HOSTS, f"Open MPI should say on each host that it is CUDA-aware, but says {cuda}")
+        return f"{HOSTS} hosts from {self.image}; CUDA support of their Open MPI {', '.join(versions)}: true"
 
     def bring_programs(self) -> str:
         """As one does on AWS: an archive through SSH into the shared folder."""

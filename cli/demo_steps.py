@@ -137,7 +137,7 @@ class Steps(ABC):
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         self.note(command, done.stdout + done.stderr)
         if done.returncode:
-            raise StepFailed(_last_words(done.stderr) or _last_words(done.stdout) or f"ended with exit code {done.returncode}")
+            raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"ended with exit code {done.returncode}")
         return done.stdout
 
     def note(self, command: tuple[str, ...], said: str) -> None:
@@ -150,7 +150,8 @@ def _mark(result: StepResult) -> str:
     return "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
+    """Of a program that failed: what fits into a line."""
     return "; ".join(text.strip().splitlines()[-3:])
 
 

@@ -22,7 +22,7 @@ from infra.stack_file import NoSuchStack
 from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
-from localcloud.hosts.ami import build
+from localcloud.hosts.ami import MANIFESTS, build
 from localcloud.hosts.capability import BadLimit
 from localcloud.hosts.state import HostState
 from localcloud.images.root import ImageError
@@ -59,7 +59,7 @@ StackName = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack
 ConfigDir = Annotated[Path | None, typer.Option("--config-dir", help="Folder of the stack file; stacks/ by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 DEFAULT_HOME = ROOT / ".local" / "cloud"
-AMI_MANIFESTS = ROOT / ".local" / "ami"
+AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
 def report(line: str) -> None:

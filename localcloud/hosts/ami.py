@@ -7,13 +7,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
@@ -39,9 +40,17 @@ SKIPPED: Mapping[str, str] = {
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
 """Quick to compile. On AWS it is the template's default."""
+MANIFESTS = "ami"
+"""Folder beside the local clouds' where builds leave their manifests."""
 CIDR = "10.255.0.0/28"
 _WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
+_STAGES = re.compile(
+    r"[ =>]*ec2\.amazon-ebs\.ubuntu: (?:== ([\w-]+)|((?:configuring|compiling) Open MPI [\d.]+).*"
+    r"|((?:Launching|Stopping|Terminating) .*|Connected to SSH!|Creating AMI .*|Copying.*))"
+)
 _CERTIFICATES = "certificates.pem"
+CLEANING_SECONDS = 60.0
+"""What a build that is interrupted gets to end its machine."""
 
 
 def cache_folder() -> Path:
@@ -83,14 +92,36 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
 def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
-    """Id of the new AMI. Each line of Packer's goes to `report`. Raises BuildError with their end when it fails."""
+    """Id of the new AMI. Each line of Packer's goes to `report`. Raises BuildError with their end when it fails.
+
+    One at a time for all local clouds of this machine: the next takes what the one before has compiled.
+    """
     if cloud.is_running() and not cloud.has_hosts:
         raise BuildError(
             "this local cloud has no hosts, and Packer needs a machine to build on: start it as root, without --no-hosts"
         )
-    with subnet_in(cloud, region) as subnet:
+    with one_at_a_time(), subnet_in(cloud, region) as subnet:
         _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
     return newest(output, series)
+
+
+def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
+    """What the last build has put on the AMI: versions, packages, what was skipped and why."""
+    read: dict[str, Any] = json.loads((output / f"ec2-openmpi{series}.json").read_text())
+    return read
+
+
+def stage(line: str) -> str:
+    """What a line of Packer's says of how far the build is: a provisioner that starts, for one. Empty for all others."""
+    found = _STAGES.fullmatch(line)
+    return next(filter(None, found.groups())) if found else ""
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """While somebody takes what was compiled, or adds to it."""
+    with only_one(cache_folder() / "building"):
+        yield
 
 
 def newest(output: Path, series: Series = "4") -> str:
@@ -122,16 +153,39 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
     lines: list[str] = []
     program = shutil.which("packer", path=variables["PATH"])
     with subprocess.Popen(
-        command, executable=program, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        executable=program,
+        cwd=ROOT,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,  # a terminal's ^C is for us: Packer hears it once, from here
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
-            report(lines[-1])
+        try:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                report(lines[-1])
+        except BaseException:
+            _cancel(process)
+            raise
     if process.returncode:
         wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # then it cleans up
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
+
+
+def _cancel(packer: "subprocess.Popen[str]") -> None:
+    """Packer ends its machine, then itself and its plugin."""
+    packer.terminate()
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            packer.communicate(timeout=CLEANING_SECONDS)
+    finally:
+        if packer.poll() is None:  # too slow for us, or for who asked a second time
+            os.killpg(packer.pid, signal.SIGKILL)
 
 
 def plugins(report: Report) -> Path:

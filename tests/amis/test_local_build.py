@@ -20,7 +20,7 @@ from tests.hosts.conftest import able as able
 from tests.local_aws.clients import REGION
 from tests.local_aws.ec2_world import make_world
 
-pytestmark = [pytest.mark.ami, pytest.mark.xdist_group("packer")]
+pytestmark = pytest.mark.xdist_group("packer")
 
 REPORT = """#!/bin/bash
 say() { echo "report: $*"; }

@@ -43,7 +43,6 @@ def provisioners_of(kind: str) -> list[str]:
     return re.findall(r'"([\w-]+)"', listed[1])
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("kind", KINDS)
 def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> None:
@@ -51,7 +50,6 @@ def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> 
     assert (found.returncode, found.stdout.strip()) == (0, "The configuration is valid."), found.stdout + found.stderr
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 def test_templates_are_formatted(variables: dict[str, str]) -> None:
     for template in sorted(AMIS.glob("*.pkr.hcl")):
@@ -59,7 +57,6 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
         assert found.returncode == 0, template.name
 
 
-@pytest.mark.ami
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize(
     ("variable", "said"),
@@ -131,3 +128,18 @@ def test_every_version_that_a_provisioner_names_is_pinned() -> None:
         for name in re.findall(r"\$\{?([a-z0-9_]+_(?:version|sha256|commit|fingerprint))\b", script.read_text())
     }
     assert asked <= pinned
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("    ec2.amazon-ebs.ubuntu: == build-openmpi", "build-openmpi"),
+        ("    ec2.amazon-ebs.ubuntu: compiling Open MPI 4.1.4 with 2 processors", "compiling Open MPI 4.1.4"),
+        ("==> ec2.amazon-ebs.ubuntu: Launching a source AWS instance...", "Launching a source AWS instance..."),
+        ("    ec2.amazon-ebs.ubuntu: == install-efa is skipped: local hosts have no EFA", ""),
+        ("==> ec2.amazon-ebs.ubuntu: debconf: delaying package configuration, since apt-utils is not installed", ""),
+        ("Build 'ec2.amazon-ebs.ubuntu' finished after 3 minutes 20 seconds.", ""),
+    ],
+)
+def test_of_all_that_packer_says_the_stages_are_told(line: str, told: str) -> None:
+    assert ami.stage(line) == told

@@ -10,21 +10,25 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from cli import demo_ec2
-from localcloud.hosts import capability
+from localcloud.hosts import ami, capability
 from localcloud.hosts.capability import Capability
+from localcloud.images.recipes import versions
 from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout
 from tests.hosts.cluster import namespaces, remains
 
-pytestmark = pytest.mark.xdist_group("demo-ec2")
+pytestmark = pytest.mark.xdist_group("packer")  # takes what the tests of AMIs have compiled
 
 STEPS = [
     "start the local cloud",
+    "build the AMI",
     "create",
     "wait until all have joined",
+    "see what they started from",
     "bring programs there",
     "allreduce on four hosts",
     "train on four hosts",
@@ -57,6 +61,14 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     assert all(step["ok"] and not step["skipped"] for step in steps), steps
     assert json.loads((checkout.folder / ".local" / "demo-ec2.json").read_text()) == steps
     told = {step["step"]: step["detail"] for step in steps}
+    version = versions()["openmpi4_debian_version"]
+    built = re.fullmatch(rf"(ami-\w+): Open MPI {version}; \d+ provisioners ran, (\d+) were skipped .*", told["build the AMI"])
+    assert built and int(built[2]) == len(ami.SKIPPED)
+    assert told["see what they started from"] == f"4 hosts from {built[1]}; CUDA support of their Open MPI {version}: true"
+    assert "  build-openmpi\n" in done.stderr and "gpumpi-ami-build" not in done.stderr, (
+        "which provisioner runs, not all of Packer's"
+    )
+    assert "temporary keypair" in (checkout.folder / ".local" / "demo-ec2.log").read_text()
     assert told["wait until all have joined"].startswith("4 hosts with 8 slots: ")
     assert re.fullmatch(r"allreduce of 8 ranks is right(: |, )(2 on ip-[0-9-]+(, )?){4}", told["allreduce on four hosts"])
     trained = re.fullmatch(
@@ -71,7 +83,7 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     assert remains(cloud_in(checkout)) == []
 
 
-def test_an_interrupted_demo_leaves_nothing(able: None, checkout: Checkout) -> None:
+def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: None, checkout: Checkout) -> None:
     cloud = cloud_in(checkout)
     command = [sys.executable, "scripts/cluster", "demo", "--ec2"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
@@ -80,15 +92,17 @@ def test_an_interrupted_demo_leaves_nothing(able: None, checkout: Checkout) -> N
     ) as demo:
         assert demo.stdout is not None
         try:
-            said = list(takewhile(lambda line: line != f"{STEPS[2]}\n", demo.stdout))
+            said = list(takewhile(lambda line: line != "  install-python\n", demo.stdout))
             hosts = [host.instance_id for host in cloud.hosts()]
-            assert hosts and namespaces(cloud), said
+            packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if one.name().startswith("packer")]
+            assert hosts and packer and namespaces(cloud), said
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
-            demo.communicate(timeout=120)
+            demo.communicate(timeout=240)
             assert demo.returncode != 0
         finally:
             demo.kill()
             cloud.stop()
+    assert not any(one.is_running() for one in packer)
     assert remains(cloud, *hosts) == []
     assert not (checkout.folder / ".local" / "demo-ec2.json").exists()
 

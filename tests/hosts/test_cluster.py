@@ -1,11 +1,13 @@
 """A plain EC2 cluster on real hosts: user data, join, SSH, MPI, replacement, images. The tests build on each other's cluster."""
 
+import base64
+import json
 import re
 import shlex
 
 import pytest
 
-from tests.hosts.cluster import BUCKET, SLOTS, HandMade, await_true, groups
+from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, await_true, groups
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
@@ -54,6 +56,23 @@ def test_mpirun_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None
         f"ip-{cluster.address(worker).replace('.', '-')}" for worker in workers for _ in range(SLOTS)
     )
     assert {tuple(rest) for _, *rest in said} == {("4", "10")}
+
+
+def test_the_program_that_measures_gpu_memory_gets_every_byte_from_another_host_where_host_memory_stands_for_it(
+    cluster: HandMade,
+) -> None:
+    cluster.await_workers()
+    packed = base64.b64encode((ROOT / "bench" / "gpu" / "device_buffers.py").read_bytes()).decode()
+    program, seen = "/shared/device_buffers.py", "/shared/seen.json"
+    options = f"--memory host --bytes 4,4096,1048576 --repeats 2 --json {seen}"
+    start = f"mpirun -n 2 -N 1 python3 {program}"
+    done = cluster.ssh(cluster.master, f"echo {packed} | base64 -d >{program}; {start} {options} && cat {seen}")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert [(row["bytes"], row["right"]) for row in found["sizes"]] == [(4, True), (4096, True), (1 << 20, True)]
+    refused = cluster.ssh(cluster.master, start)
+    assert refused.returncode == 2, refused.stderr
+    assert "device_buffers: there is no libcudart.so here; install the CUDA toolkit or " in refused.stderr
 
 
 @pytest.mark.mission("C", "EFS")

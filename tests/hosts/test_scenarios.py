@@ -23,6 +23,7 @@ print("rank", c.rank, "of", c.size, "was told to end", flush=True)
 """
 
 
+SLOW = "until [ -e /shared/go-on ]; do sleep 1; done"
 SKEWED = """
 here=$(/usr/bin/python3 -c 'import site; print(site.getsitepackages()[0])')
 echo 'import skewed' >"$here/skewed.pth"
@@ -113,16 +114,22 @@ def test_jobs_run_on_while_their_cluster_grows_to_four_and_shrinks_to_none(clust
     end_job(cluster, "narrow", narrow, ranks=2)
 
 
-def test_a_worker_that_cannot_boot_and_one_that_cannot_join_leave_their_logs_and_are_replaced(cluster: HandMade) -> None:
+def test_workers_that_cannot_boot_or_join_leave_their_logs_and_are_replaced_and_a_slow_one_is_waited_for(
+    cluster: HandMade,
+) -> None:
     cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
     cluster.scale(1)
     broken = newcomer(cluster, set())
-    fine = cluster.user_data("worker")
     cluster.new_workers_get(cluster.user_data("worker", then="systemctl stop ssh", join_seconds=3))
     with cluster.verb("wait", "--minutes", "4") as waiting:
         try:
             silent = newcomer(cluster, {broken})
-            cluster.new_workers_get(fine)
+            cluster.new_workers_get(cluster.user_data("worker", then=SLOW))
+            slow = newcomer(cluster, {broken, silent})
+            await_true(lambda: "user data of a worker" in cluster.console(slow))
+            assert cluster.workers()[slow] == "Pending:Wait"
+            assert cluster.hostfile(cluster.master) == [f"{cluster.address(cluster.master)} slots={SLOTS}"]
+            assert cluster.ssh(cluster.master, "touch /shared/go-on").returncode == 0
             _, said = waiting.communicate(timeout=240)
         finally:
             waiting.kill()
@@ -132,6 +139,8 @@ def test_a_worker_that_cannot_boot_and_one_that_cannot_join_leave_their_logs_and
     assert "| gpumpi: boot failed in line" in said
     assert f"{silent} could not join" in said
     assert re.search(r"\| gpumpi: not joined \d+ s after its boot: the master", said)
+    assert cluster.in_service() == [slow]
+    cluster.new_workers_get(cluster.user_data("worker"))
     cluster.scale(2)
     assert len(cluster.await_workers(broken, silent)) == 2
 
