@@ -12,10 +12,11 @@ import pytest
 
 from localcloud.hosts import ami, roots
 from localcloud.images import build, root
+from localcloud.images.catalogue import OPENMPI_4
 from localcloud.images.recipes import versions
 from localcloud.processes import ROOT
 from tests.amis.test_templates import provisioners_of
-from tests.images.conftest import needs_roots
+from tests.images.conftest import needs_roots, unpacked
 
 pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
 
@@ -96,6 +97,19 @@ def test_the_program_that_measures_gpu_memory_takes_this_open_mpi_for_cuda_aware
     other.must("install-openmpi.sh")
     refused = other.run(*start, PYTHONPATH="/srv")
     assert "CannotRun: this MPI was compiled without CUDA" in refused.stderr
+
+
+@pytest.mark.mission("A", "CUDA-aware image")
+def test_the_same_scripts_give_a_job_image_an_open_mpi_that_is_cuda_aware_or_none(provisioned: Machine) -> None:
+    with unpacked(OPENMPI_4) as system:
+        shutil.copytree(ami.cache_folder() / "built", system / BUILT)
+        with pytest.raises(root.ImageError, match="Open MPI shall be CUDA-aware: run install-cuda-toolkit"):
+            root.provision(system, "build-openmpi.sh", provisioned.settings, build.downloads())
+        for step in ("install-cuda-headers.sh", "build-openmpi.sh", "validate-mpi.sh"):
+            root.provision(system, step, provisioned.settings, build.downloads())
+        said = root.run(system, ["/usr/local/bin/ompi_info", "--parsable", "--all"], {}, build.downloads()).stdout
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
+    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in said
 
 
 @pytest.mark.compile
