@@ -40,6 +40,7 @@ class Demo(Steps):
         self.step("scale down", self.scale)
         self.step("run again", self.unchanged)
         self.step("destroy", self.destroy)
+        self.step("delete the AMI", self.delete_ami)
         self.step("look for leftovers", self.leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
@@ -134,6 +135,11 @@ class Demo(Steps):
     def unchanged(self) -> str:
         """Who scaled keeps the size."""
         return f"{super().unchanged()}, {FEWER} worker stays"
+
+    def delete_ami(self) -> str:
+        """Images are no part of a stack: they outlive it, and cost what their snapshots cost."""
+        snapshots = ami.remove(self.cloud, self.stack.region, self.image)
+        return f"{self.image}, and {', '.join(snapshots)}"
 
     def leftovers(self) -> str:
         rest = super().leftovers()

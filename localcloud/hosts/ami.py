@@ -131,6 +131,18 @@ def newest(output: Path, series: Series = "4") -> str:
     return str(made["artifact_id"].partition(":")[2])
 
 
+def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
+    """What one does in AWS with an AMI that is wanted no more. Returns the snapshots that went with it."""
+    ec2 = cloud.clients(region)("ec2")
+    (described,) = ec2.describe_images(ImageIds=[image])["Images"]
+    disks = [one["Ebs"] for one in described["BlockDeviceMappings"] if "Ebs" in one]
+    snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
+    ec2.deregister_image(ImageId=image)
+    for snapshot in snapshots:  # an image in use keeps its own
+        ec2.delete_snapshot(SnapshotId=snapshot)
+    return snapshots
+
+
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
     """A subnet for as long as a machine builds. Its way out is that of all local hosts."""

@@ -35,6 +35,7 @@ STEPS = [
     "scale down",
     "run again",
     "destroy",
+    "delete the AMI",
     "look for leftovers",
     "stop the local cloud",
 ]
@@ -97,7 +98,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
             packer = [one for one in psutil.Process(demo.pid).children(recursive=True) if one.name().startswith("packer")]
             assert hosts and packer and namespaces(cloud), said
             os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
-            demo.communicate(timeout=240)
+            demo.communicate(timeout=480)
             assert demo.returncode != 0
         finally:
             demo.kill()
