@@ -56,3 +56,16 @@ efa_sha256="3506354cdfbe31ff552fe75f5d0d9bb7efd29cf79bd99457347d29c751c38f9f"
 # The commit of the version's tag.
 efs_utils_version="2.4.1"
 efs_utils_commit="2341e82db7e1dec6060ede910d16a8a446f3597f"
+
+# On-premises nodes: the newest Kubernetes that infra/versions.py knows and that was run here, from pkgs.k8s.io, and the
+# fingerprint of the key that signs its packages.
+kubernetes_version="1.35.0"
+kubernetes_key_fingerprint="DE15B14486CD377B9E876E1A234654DA9A296436"
+# kubeadm 1.35 names it.
+pause_version="3.10.1"
+# Of NVIDIA's repository libnvidia-container, which has a key of its own. NOT VERIFIED on a machine with a GPU.
+nvidia_container_key_fingerprint="C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+nvidia_container_toolkit_version="1.18.0-1"
+# The pod network: its manifest in the tagged tree.
+flannel_version="0.28.9"
+flannel_sha256="e875824be2f552b45711dbda91af81b17eb961d00025d914d9fef18fad8f09c0"

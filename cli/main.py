@@ -105,6 +105,22 @@ def settings(
 
 
 @app.command()
+def prepare_node(
+    check: Annotated[bool, typer.Option("--check", help="Only tell what is there and what is missing.")] = False,
+    kubernetes_folder: Annotated[
+        Path | None, typer.Option(help="A folder with kubeadm, kubelet and kubectl, for a closed network; else from pkgs.k8s.io.")
+    ] = None,
+) -> None:
+    """On a machine of your own, as root: make it ready for `kubeadm init` or `join` (docs/on-premises.md).
+
+    Exit code: 0 ready, 1 something is missing or failed, 2 it cannot be done here.
+    """
+    from cli import prepare_node as verb
+
+    raise typer.Exit(verb.run(check=check, kubernetes_folder=kubernetes_folder))
+
+
+@app.command()
 def recover(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the stack.")],
     as_json: Json = False,

@@ -33,6 +33,12 @@ class Way:
     client: Any
     """Of the `kubernetes` package."""
 
+    @property
+    def has_credentials(self) -> bool:
+        """A token or a certificate of one's own; whether it is good, only the cluster knows."""
+        configuration = self.client.configuration
+        return bool(configuration.api_key or configuration.cert_file)
+
     def call(
         self,
         method: str,
@@ -75,6 +81,9 @@ def load(kubeconfig: Path | None, context: str | None) -> Way:
         kubernetes.config.load_kube_config(files(kubeconfig), name, configuration, persist_config=False)
     if said:
         raise Unusable(f"the credentials of context {shown(name)} cannot be had: {said[0]}")
+    if not configuration.host.startswith(("https://", "http://")):
+        address = shown(configuration.host) if configuration.host else "nothing"
+        raise Unusable(f"the server of context {shown(name)} is {address}, no address like https://10.0.0.1:6443; write its own")
     configuration.retries = RETRIES
     return Way(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
@@ -138,6 +147,7 @@ def _cause(error: BaseException) -> str:
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])
     for known, words in (
+        ("certificate has expired", "its certificate has expired: `kubeadm certs renew all` renews those of kubeadm"),
         ("CERTIFICATE_VERIFY_FAILED", "its certificate is not the one that the kubeconfig names"),
         ("Connection refused", "connection refused"),
         ("Name or service not known", "no such host"),

@@ -71,7 +71,7 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
     """Read from the cluster what the settings make necessary. Raises FactsError."""
     way = _way(settings.target.kubeconfig)
     ask = _Questions(way)
-    version = ask.get("version")
+    version = ask.version()
     plugins = {
         pod["spec"].get("nodeName", "")
         for pod in ask.items(f"api/v1/namespaces/{KUBE_SYSTEM}/pods", PLUGIN_SELECTOR)
@@ -80,7 +80,7 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
     return ClusterFacts(
         way.server,
         way.context,
-        f"{version['major']}.{version['minor'].rstrip('+')}",
+        version,
         tuple(node_of(one, plugins) for one in ask.items("api/v1/nodes")),
         frozenset(one["metadata"]["name"] for one in ask.items("apis/storage.k8s.io/v1/storageclasses")),
         manifests.load(manifests_of(settings.platform), settings.platform.manifest_mirror),
@@ -119,27 +119,43 @@ class _Questions:
     def __init__(self, way: kubeconfigs.Way) -> None:
         self._way = way
 
+    def version(self) -> str:
+        """Major and minor, like 1.35."""
+        found = self._object("version", {"major", "minor"})
+        return f"{found['major']}.{found['minor'].rstrip('+')}"
+
     def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get(path, {"labelSelector": selector} if selector else {})["items"]
+        return self._object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
+
+    def _object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """What the API server answers, with the fields that every one has in this answer."""
+        text = self._get(path, query or {})
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not needed <= found.keys():
+            server, context = self._way.server, self._way.context
+            raise FactsError(f"target.kubeconfig: {server} answers, but is no Kubernetes; look at context {context}")
         return found
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+    def _get(self, path: str, query: Mapping[str, str]) -> bytes:
         from kubernetes.client.exceptions import ApiException
 
-        server, context = self._way.server, self._way.context
         try:
-            return json.loads(self._way.call("GET", path, query).data)
+            return bytes(self._way.call("GET", path, query).data)
         except ApiException as error:
             raise FactsError(self._refused(error.status, path)) from None
         except kubeconfigs.NoAnswer as error:
             way_out = "is the cluster up, and does the file name its address of today?"
-            raise FactsError(f"target.kubeconfig: no cluster answers at {server} ({error}); {way_out}") from None
-        except ValueError:
-            raise FactsError(f"target.kubeconfig: {server} answers, but is no Kubernetes; look at context {context}") from None
+            raise FactsError(f"target.kubeconfig: no cluster answers at {self._way.server} ({error}); {way_out}") from None
 
     def _refused(self, status: int, path: str) -> str:
         who = f"the credentials of context {self._way.context}"
         match status:
+            case 401 | 403 if not self._way.has_credentials:
+                way_out = "give it some, or take the administrator's kubeconfig"
+                return f"target.kubeconfig: context {self._way.context} has no credentials for {self._way.server}; {way_out}"
             case 401:
                 return f"target.kubeconfig: {self._way.server} does not accept {who}; they may have expired, have new ones made"
             case 403:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from infra.existing.description import describe, system_nodes
-from infra.existing.facts import ClusterFacts
+from infra.existing.facts import ClusterFacts, Node
 from infra.existing.settings import ClassOfStorage, ExistingSettings, Nfs
 from infra.jobs.quantities import bytes_of
 from infra.problems import Problem, all_of, did_you_mean, is_below, one_of, shown
@@ -167,7 +167,7 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
     for index, pool in enumerate(settings.pools):
         where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
         nodes = facts.matching(pool.node_selector)
-        if without := [node.name for node in nodes if wanted and not node.gpus and (node.has_plugin or node.gpus == 0)]:
+        if without := [node.name for node in nodes if wanted and _offers_none(node, settings)]:
             way_out = "look at its driver there with `nvidia-smi`, or take the label off"
             yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU, although the device plugin runs; {way_out}")
         elif fewer := [node for node in nodes if node.gpus and node.gpus < wanted]:
@@ -176,6 +176,12 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
         elif wanted and not settings.platform.device_plugin and (silent := [node.name for node in nodes if node.gpus is None]):
             way_out = "remove platform.devicePlugin: false, or install the plugin there"
             yield Problem(where, f"is {wanted}, but nothing offers GPUs on {_few(silent)}; {way_out}")
+
+
+def _offers_none(node: Node, settings: ExistingSettings) -> bool:
+    """Whether that is the last word. Where a plugin was and is no longer, a node says 0 until its kubelet starts anew."""
+    installs_one = settings.platform.device_plugin
+    return not node.gpus and (node.has_plugin or (node.gpus == 0 and not installs_one))
 
 
 def storage_class(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
@@ -210,7 +216,8 @@ WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]],
 def unsaid_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
     """The nodes of GPU pools of which nobody has said yet how many GPUs they have."""
     pools = [pool for pool in settings.pools if pool.gpus_per_node]
-    return [node.name for pool in pools for node in facts.matching(pool.node_selector) if node.gpus is None]
+    nodes = [node for pool in pools for node in facts.matching(pool.node_selector)]
+    return [node.name for node in nodes if not node.gpus and not node.has_plugin]
 
 
 def _words(selector: Mapping[str, str]) -> str:

@@ -235,6 +235,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "existing cluster",
         "any existing cluster by kubeconfig gets the same platform and the same jobs",
         "pulumi up -s 09-on-premises",
+        emulated=f"{SMALL_NODES}; the cluster is one of the local AWS without a platform, by its administrator's certificate",
     ),
     Row("E", "device plugin", "static NVIDIA device plugin", "pulumi up", emulated=SMALL_NODES),
     Row(
@@ -262,9 +263,7 @@ NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset(
         ("D", "keys on the volume"),
         ("D", "horovod-mnist"),
         ("D", "checkpoints"),
-        ("E", "node preparation"),
         ("E", "kubeadm"),
-        ("E", "existing cluster"),
         ("E", "torchrun"),
         ("E", "pytorch-ddp"),
     }

@@ -11,6 +11,7 @@ from cli import validate
 from infra import stack_file
 from infra.existing import preflight
 from infra.existing.facts import ClusterFacts, node_of
+from infra.existing.rules import unsaid_gpus
 from infra.naming import Taint
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
 
@@ -205,6 +206,16 @@ def test_a_node_is_read_as_kubernetes_shows_it() -> None:
     found = node_of(shown, ["gpu1"])
     assert (found.cpu_millis, found.memory_mib, found.gpus, found.has_plugin) == (63_900, 528, 8, True)
     assert found.taints == (TAINTED,), "a node that is not ready for a moment is no reason to tolerate that for ever"
+
+
+def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
+    """As after `pulumi destroy`: its kubelet says 0 until it starts anew."""
+    lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
+    found = examined(LEAST, lost)
+    assert found.settings is not None
+    assert (found.problems, unsaid_gpus(found.settings, lost)) == ((), ["gpu1"])
+    (told,) = problems({"platform": {"devicePlugin": False}}, lost)
+    assert told.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
 
 
 def test_aws_is_not_told_a_region(tmp_path: Path) -> None:

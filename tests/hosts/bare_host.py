@@ -1,0 +1,130 @@
+"""Hosts of an image that no provisioner of ours has touched, for tests that make nodes of Kubernetes of them."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from localcloud.hosts.layers import Disk
+from localcloud.images.root import AMIS
+from localcloud.instance import LocalCloud
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import KUBEADM, KUBECTL, KUBELET
+from tests.hosts.cluster import await_true, remains
+from tests.local_aws.clients import REGION
+from tests.local_aws.ec2_world import make_world
+
+PROVISIONERS = "/opt/amis/provisioners"
+PREPARE = f"{PROVISIONERS}/prepare-kubernetes-node.sh"
+PROGRAMS = "/opt/kubernetes"
+CONFIG = "/etc/gpumpi/kubeadm.yaml"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OWN_NETWORK = """[Unit]
+Description=The settings of the host's own network, which its container's manager mounts read-only
+DefaultDependencies=no
+Before=systemd-sysctl.service
+[Service]
+Type=oneshot
+ExecStart=mount --bind /proc/sys/net /proc/sys/net
+ExecStart=mount -o remount,bind,rw /proc/sys/net
+[Install]
+WantedBy=sysinit.target
+"""
+MACHINES_OWN = frozenset({"kernel: control groups of version 2"})
+"""What a local host has from the machine that it is on, and no preparation changes."""
+
+
+@dataclass(frozen=True)
+class BareHost:
+    """An instance of a local cloud, entered as its root."""
+
+    cloud: LocalCloud
+    name: str
+    address: str
+
+    @property
+    def disk(self) -> Disk:
+        return Disk(self.cloud.folder / "hosts" / "disks" / self.name)
+
+    @property
+    def root(self) -> Path:
+        """Its files while it runs."""
+        return self.disk.root
+
+    def run(self, *command: str, seconds: float = 300.0, **settings: str) -> "subprocess.CompletedProcess[str]":
+        init = self._init()
+        if init is None:
+            return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} does not run")
+        spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
+        variables = [f"{name}={value}" for name, value in {"PATH": PATH, "HOME": "/root", **settings}.items()]
+        inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "env", "-i", *variables, "timeout", str(seconds), *command]
+        return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    def must(self, *command: str, seconds: float = 300.0, **settings: str) -> str:
+        done = self.run(*command, seconds=seconds, **settings)
+        assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+        return done.stdout
+
+    def prepare(self) -> set[str]:
+        """Runs the whole preparation; what it says is missing."""
+        done = self.run(PREPARE, KUBERNETES_FOLDER=PROGRAMS)
+        lacking = self._missing(done)
+        assert done.returncode in (0, 1), done.stderr
+        return lacking
+
+    def check(self) -> set[str]:
+        """What a check finds missing."""
+        return self._missing(self.run(PREPARE, "--check"))
+
+    def await_up(self) -> None:
+        await_true(lambda: self.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"))
+
+    def reboot(self) -> None:
+        before = self._init()
+        self.run("systemctl", "reboot")
+        await_true(lambda: self._init() not in (None, before))
+        self.await_up()
+
+    def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
+        """What the lines of a report say, without their ways out."""
+        assert "ok       kernel: overlay" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+        found = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
+        assert bool(found) == bool(done.returncode), done.stdout
+        return {line.rpartition(": ")[0] for line in found} - MACHINES_OWN
+
+    def _init(self) -> psutil.Process | None:
+        """Its first process: the child of the container's manager."""
+        for process in psutil.process_iter(["cmdline"]):
+            if f"--machine={self.name}" in (process.info["cmdline"] or ()):
+                for child in process.children():
+                    if child.name() == "systemd":
+                        return child
+        return None
+
+
+@contextmanager
+def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
+    """In a local cloud of their own, with the recipe and kubeadm, kubelet and kubectl on their disks. Nothing is left of them."""
+    cloud, names = LocalCloud(folder / "cloud"), list[str]()
+    cloud.start(print, hosts=True)
+    try:
+        launched = make_world(cloud.clients(REGION)).run(InstanceType="c5.large", MinCount=count, MaxCount=count)
+        made = [BareHost(cloud, one["InstanceId"], one["PrivateIpAddress"]) for one in launched]
+        names += [one.name for one in made]
+        for one in made:
+            one.await_up()
+            (one.root / "etc/systemd/system/own-network.service").write_text(OWN_NETWORK)
+            one.must("systemctl", "enable", "--now", "own-network.service")
+            shutil.copytree(AMIS, one.root / "opt/amis")
+            programs = one.root / PROGRAMS.removeprefix("/")
+            programs.mkdir()
+            for tool in (KUBEADM, KUBECTL, KUBELET):
+                shutil.copy2(ensure(tool, print), programs)
+        yield made
+    finally:
+        cloud.stop()
+    assert remains(cloud, *names) == []

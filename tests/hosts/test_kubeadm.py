@@ -1,0 +1,121 @@
+"""`kubeadm init` and `join` of two prepared hosts, by the documented commands, with everything but containers.
+
+A local host has the control groups of this machine, read-only: the kubelet starts without them, and no container does. What
+kubeadm writes as static pods runs as services with the same commands instead, so that every phase of kubeadm is its own.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from localcloud import mirror
+from localcloud.images.recipes import versions
+from localcloud.kubernetes.nodes import filesystem
+from localcloud.tools import debian
+from localcloud.tools.build import ensure
+from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
+from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, bare_hosts
+from tests.hosts.cluster import await_true
+
+pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
+
+PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+OF_THIS_MACHINE = "failCgroupV1: false\ncgroupsPerQOS: false\nenforceNodeAllocatable: [none]\noomScoreAdj: 0\n"
+"""What is more in the kubelet's configuration."""
+IGNORED = ("SystemVerification", "ImagePull")
+"""Checks before `init` that ask for control groups of version 2, and for a registry."""
+STATIC_POD = f"""#!/usr/bin/python3
+import os, sys, yaml
+(container,) = yaml.safe_load(open(f"/etc/kubernetes/manifests/{{sys.argv[1]}}.yaml"))["spec"]["containers"]
+program, *options = container["command"]
+newer = ("--feature-gates", "--watch-progress-notify-interval")  # than Debian's etcd
+kept = [one for one in options if program != "etcd" or not one.startswith(newer)]
+os.execv(f"{PROGRAMS}/{{program}}", [program, *kept])
+"""
+NO_PROXY = "[Service]\nUnsetEnvironment=http_proxy https_proxy\n"
+"""A local host's way out of its VPC is no way to its neighbours."""
+SERVICE = f"[Unit]\nStartLimitIntervalSec=0\n{NO_PROXY}ExecStart={PROGRAMS}/static-pod %i\nRestart=always\nRestartSec=1\n"
+WATCH = "[Path]\nPathExists=/etc/kubernetes/manifests/%i.yaml\n"
+
+
+def let_a_kubelet_start(host: BareHost) -> None:
+    """What one sets of its kernel, and where it looks for memory that ran out."""
+    for bind in filesystem.write_kernel_settings(host.root / "opt/kernel"):
+        host.must("mount", "--bind", f"/opt/kernel/{bind.source.name}", str(bind.target))
+    host.must("sh", "-c", "test -e /dev/kmsg || mknod /dev/kmsg c 1 11")
+    (own := host.root / "etc/systemd/system/kubelet.service.d").mkdir()
+    (own / "no-proxy.conf").write_text(NO_PROXY)
+    host.must("systemctl", "daemon-reload")
+
+
+def run_static_pods_as_services(host: BareHost) -> None:
+    """Each from the moment at which kubeadm has written its manifest."""
+    programs, units = host.root / PROGRAMS.removeprefix("/"), host.root / "etc/systemd/system"
+    for tool in (KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
+        shutil.copy2(ensure(tool, print), programs)
+    shutil.copy2((debian.ensure(debian.ETCD, print) / "etcd").resolve(), programs)
+    (programs / "static-pod").write_text(STATIC_POD)
+    (programs / "static-pod").chmod(0o755)
+    (units / "static-pod@.service").write_text(SERVICE)
+    (units / "static-pod@.path").write_text(WATCH)
+    host.must("systemctl", "daemon-reload")
+    host.must("systemctl", "start", *(f"static-pod@{name}.path" for name in PODS))
+
+
+@pytest.fixture(scope="module")
+def hosts(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BareHost]]:
+    with bare_hosts(tmp_path_factory.mktemp("kubeadm"), 2) as made:
+        with ThreadPoolExecutor() as threads:
+            assert list(threads.map(BareHost.prepare, made)) == [set(), set()]
+        for host in made:
+            let_a_kubelet_start(host)
+        yield made
+
+
+def kubectl(host: BareHost, *words: str) -> str:
+    return host.must("kubectl", *words, KUBECONFIG="/etc/kubernetes/admin.conf")
+
+
+def nodes(host: BareHost) -> dict[str, dict[str, Any]]:
+    return {node["metadata"]["name"]: node for node in json.loads(kubectl(host, "get", "nodes", "-o", "json"))["items"]}
+
+
+def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) -> None:
+    first, second = hosts
+    with (first.root / CONFIG.removeprefix("/")).open("a") as file:
+        file.write(OF_THIS_MACHINE)
+    run_static_pods_as_services(first)
+    told = first.must("kubeadm", "init", "--config", CONFIG, f"--ignore-preflight-errors={','.join(IGNORED)}", seconds=400)
+    assert "Your Kubernetes control-plane has initialized successfully!" in told
+
+    join = first.must("kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf").split()
+    joined = second.must(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
+    assert "This node has joined the cluster" in joined
+    found = await_true(
+        lambda: (now := nodes(first)) and len(now) == 2 and all("podCIDR" in one["spec"] for one in now.values()) and now
+    )
+    control = [name for name, node in found.items() if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]]
+    assert len(control) == 1
+    assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in found.values()} == {f"v{versions()['kubernetes_version']}"}
+    assert sorted(map(address_of, found.values())) == sorted(host.address for host in hosts)
+    assert {node["spec"]["podCIDR"].rpartition(".")[0].rpartition(".")[0] for node in found.values()} == {"10.244"}
+
+
+def test_upstreams_pod_network_is_wanted_on_every_node(hosts: Sequence[BareHost]) -> None:
+    """Its pods do not run, for want of containers."""
+    first = hosts[0]
+    source = mirror.downloaded(shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
+    shutil.copy(source / "Documentation/kube-flannel.yml", first.root / "opt")
+    given = "file:///opt/kube-flannel.yml"
+    first.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=given)
+    kubectl(first, "apply", "-f", "/etc/kube-flannel.yml")
+    find = ("get", "daemonset", "-n", "kube-flannel", "kube-flannel-ds", "-o", "json")
+    await_true(lambda: json.loads(kubectl(first, *find))["status"].get("desiredNumberScheduled") == len(hosts))
+
+
+def address_of(node: dict[str, Any]) -> str:
+    return str(next(one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"))

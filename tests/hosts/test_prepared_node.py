@@ -1,0 +1,147 @@
+"""A machine with a system of its own is made ready for kubeadm, twice, and shows every effect; then it boots again."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from localcloud import mirror
+from localcloud.images import layers
+from localcloud.images.recipes import versions
+from tests.hosts.bare_host import CONFIG, PREPARE, PROVISIONERS, BareHost, bare_hosts
+
+pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
+
+SETTINGS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.ipv4.ip_forward")
+FSTAB = "/dev/sda1 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\n"
+NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|private))|tmp|run|dev|proc|sys)(/|$)")
+"""What running systems write by themselves."""
+
+
+@pytest.fixture(scope="module")
+def host(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
+    """With a line of swap, and with settings that are wrong."""
+    with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (made,):
+        (made.root / "etc/fstab").write_text(FSTAB)
+        made.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def prepared(host: BareHost) -> BareHost:
+    assert host.prepare() == set()
+    return host
+
+
+def content(host: BareHost) -> dict[str, str]:
+    """What its disk has beyond the bare system, by path."""
+    found = {}
+    for name, stamp in layers.snapshot(host.disk.upper).items():
+        file = host.disk.upper / name
+        if not NOISE.match(name):
+            is_small = file.is_file() and not file.is_symlink() and file.stat().st_size < 1 << 16
+            text = file.read_bytes().hex() if is_small else str(file.readlink()) if file.is_symlink() else ""
+            found[name] = f"{stamp.mode:o} {stamp.owner} {text}"
+    return found
+
+
+def settings_of(host: BareHost) -> dict[str, str]:
+    return {name: host.must("sysctl", "--values", name).strip() for name in SETTINGS}
+
+
+@pytest.mark.mission("E", "node preparation")
+def test_what_is_prepared_works_now(prepared: BareHost) -> None:
+    assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
+    assert prepared.must("systemctl", "is-active", "containerd").strip() == "active"
+    plugins = [line.split() for line in prepared.must("ctr", "plugins", "ls").splitlines()]
+    assert [line[-1] for line in plugins if line[:2] == ["io.containerd.grpc.v1", "cri"]] == ["ok"]
+    for unit, state in (("containerd", "enabled"), ("kubelet", "enabled"), ("swap.target", "masked")):
+        assert prepared.run("systemctl", "is-enabled", unit).stdout.strip() == state
+    assert prepared.must("kubelet", "--version").strip() == f"Kubernetes v{versions()['kubernetes_version']}"
+    assert prepared.run("/opt/cni/bin/bridge").stderr.startswith("CNI bridge plugin")
+
+
+def test_containerd_reads_its_configuration_as_it_was_meant(prepared: BareHost) -> None:
+    dumped = prepared.must("containerd", "config", "dump")
+    assert "SystemdCgroup = true" in dumped and 'bin_dir = "/opt/cni/bin"' in dumped
+    assert f"registry.k8s.io/pause:{versions()['pause_version']}" in dumped
+    assert 'default_runtime_name = "runc"' in dumped, "there is no GPU here"
+
+
+def test_swap_stays_off_and_its_line_in_sight(prepared: BareHost) -> None:
+    lines = (prepared.root / "etc/fstab").read_text().splitlines()
+    assert lines == ["/dev/sda1 / ext4 defaults 0 1", "# gpumpi, no swap on nodes of Kubernetes: /dev/sda2 none swap sw 0 0"]
+
+
+@pytest.mark.mission("E", "node preparation")
+def test_preparing_again_changes_nothing_and_leaves_alone_what_runs(prepared: BareHost) -> None:
+    started = prepared.must("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd")
+    first = content(prepared)
+    assert prepared.prepare() == set()
+    second = content(prepared)
+    assert {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)} == set()
+    assert prepared.must("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd") == started
+
+
+@pytest.mark.mission("E", "node preparation")
+def test_after_a_boot_all_is_as_before(prepared: BareHost) -> None:
+    prepared.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
+    assert prepared.check() == {f"kernel: {name} = 1" for name in SETTINGS}
+    prepared.reboot()
+    assert prepared.check() == set()
+    assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
+
+
+def test_with_nvidias_runtime_that_one_is_the_default(prepared: BareHost) -> None:
+    runtime, config = prepared.root / "usr/bin/nvidia-container-runtime", prepared.root / "etc/containerd/config.toml"
+    before = config.read_text()
+    runtime.write_text("#!/bin/sh\n")
+    runtime.chmod(0o755)
+    try:
+        prepared.must(f"{PROVISIONERS}/install-containerd.sh")
+        dumped = prepared.must("containerd", "config", "dump")
+        assert 'default_runtime_name = "nvidia"' in dumped and 'BinaryName = "/usr/bin/nvidia-container-runtime"' in dumped
+        assert dumped.count("SystemdCgroup = true") >= 2
+    finally:
+        runtime.unlink()
+        prepared.must(f"{PROVISIONERS}/install-containerd.sh")
+    assert config.read_text() == before
+
+
+def test_kubeadm_makes_a_control_plane_of_the_configuration(prepared: BareHost) -> None:
+    """Every phase of `kubeadm init` that needs no container and no kubelet."""
+    config = ("--config", CONFIG)
+    prepared.must("kubeadm", "config", "validate", *config)
+    images = prepared.must("kubeadm", "config", "images", "list", *config).split()
+    assert f"registry.k8s.io/pause:{versions()['pause_version']}" in images
+    try:
+        for phase in (("certs", "all"), ("kubeconfig", "all"), ("etcd", "local"), ("control-plane", "all")):
+            prepared.must("kubeadm", "init", "phase", *phase, *config)
+        made = {file.stem: yaml.safe_load(file.read_text()) for file in (prepared.root / "etc/kubernetes/manifests").iterdir()}
+        assert set(made) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+        (server,), (manager,) = (made[name]["spec"]["containers"] for name in ("kube-apiserver", "kube-controller-manager"))
+        assert server["image"] == f"registry.k8s.io/kube-apiserver:v{versions()['kubernetes_version']}"
+        assert "--cluster-cidr=10.244.0.0/16" in manager["command"]
+        refused = prepared.run(PREPARE)
+        assert refused.returncode == 2 and "is a node of a cluster already" in refused.stderr
+    finally:
+        prepared.must("rm", "-r", "/etc/kubernetes")
+
+
+def test_the_pod_network_is_upstreams_own_manifest_with_the_wanted_backend(prepared: BareHost) -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("the manifest is fetched from flannel's Go module, and Go is not on PATH")
+    module = mirror.downloaded(go, f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
+    with tempfile.TemporaryDirectory(dir=prepared.root / "opt") as folder:
+        shutil.copy(module / "Documentation/kube-flannel.yml", folder)
+        given = f"file:///opt/{Path(folder).name}/kube-flannel.yml"
+        for words, backend in (((), "vxlan"), (("host-gw",), "host-gw")):
+            prepared.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", *words, FLANNEL_MANIFEST=given)
+            objects = list(yaml.safe_load_all((prepared.root / "etc/kube-flannel.yml").read_text()))
+            (settings,) = [one["data"]["net-conf.json"] for one in objects if one["kind"] == "ConfigMap"]
+            assert yaml.safe_load(settings) == {"Network": "10.244.0.0/16", "EnableNFTables": False, "Backend": {"Type": backend}}

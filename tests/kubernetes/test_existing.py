@@ -1,0 +1,204 @@
+"""A stack of a cluster that is there already, on a real one: the same platform, the same jobs, and not one question to AWS."""
+
+import base64
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.existing import preflight
+from infra.stack_file import RawStack
+from localcloud import mirror
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes import pki
+from localcloud.stack import LocalStack
+from tests.kubernetes.job_cluster import JobCluster, job_file, python, wait_until
+from tests.kubernetes.node_groups import GPU_TAINT, node_group
+from tests.kubernetes.running import Account, Running
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+
+POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 1, "nodes": 2}
+WITHOUT_GPUS = {"name": "rack2", "nodeSelector": {"example.com/rack": "2"}, "gpusPerNode": 1, "nodes": 1}
+RING = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+lines = world.gather(f"rank {world.rank} of {world.size} sum {world.allreduce(world.rank + 1)}")
+if world.rank == 0:
+    print("\\n".join(lines), flush=True)
+"""
+PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
+"""What a cluster makes and forgets by itself."""
+Values = Mapping[str, Any]
+
+
+class WithoutAws(LocalCloud):
+    """Its user has everything but a way to AWS."""
+
+    def process_environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in super().process_environment().items() if not key.startswith("AWS_")}
+        nothing = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/nonexistent")
+        return {**kept, **nothing, "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+@dataclass(frozen=True)
+class Rack:
+    """Somebody's cluster: two nodes with a GPU and a taint, one without, and no platform."""
+
+    running: Running
+    jobs: JobCluster
+    folder: Path
+
+    def values(self, kubeconfig: Path, pools: Sequence[Values]) -> Values:
+        """What its stack file says."""
+        platform = {"cpuRequestFactor": 0.05, "manifestMirror": str(mirror.ensure(print))}
+        target = {"kind": "existing", "kubeconfig": {"path": str(kubeconfig)}}
+        return {"target": target, "pools": list(pools), "platform": platform}
+
+    def stack(self, name: str, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> LocalStack:
+        """Its stack, as the file says it now."""
+        config = {f"gpumpi:{key}": value for key, value in self.values(kubeconfig, pools).items()}
+        (self.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
+        stack = LocalStack(self.jobs.cloud, name, self.folder)
+        stack.prepare()
+        return stack
+
+    def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
+        """What is wrong, by the rules that an `up` begins with."""
+        found = preflight.examine(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
+        return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
+
+    def content(self) -> set[str]:
+        """Every object of the cluster by kind, namespace and name; of nodes also what is written on them."""
+        kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
+        columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
+        listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
+        if listed.code:  # a kind that goes meanwhile
+            return {listed.err}
+        nodes = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
+        return {" ".join(line.split()) for line in listed.out.splitlines()} | {
+            f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
+            for node in nodes
+        }
+
+
+def write_kubeconfig(file: Path, running: Running, user: Mapping[str, str]) -> Path:
+    """As kubeadm leaves one: nothing in it asks AWS for a token."""
+    authority = base64.b64encode((running.folder / "pki" / "ca.crt").read_bytes()).decode()
+    cluster = {"server": running.describe()["endpoint"], "certificate-authority-data": authority}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "admin@rack",
+        "clusters": [{"name": "rack", "cluster": cluster}],
+        "contexts": [{"name": "admin@rack", "context": {"cluster": "rack", "user": "admin"}}],
+        "users": [{"name": "admin", "user": dict(user)}],
+    }
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def with_certificate(issued: pki.Certificate) -> dict[str, str]:
+    encoded = {"client-certificate-data": issued.file, "client-key-data": issued.key}
+    return {key: base64.b64encode(file.read_bytes()).decode() for key, file in encoded.items()}
+
+
+@pytest.fixture(scope="module")
+def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    folder = tmp_path_factory.mktemp("existing")
+    running = account.create("rack")
+    gpus = {"amiType": "AL2023_x86_64_NVIDIA", "labels": POOL["nodeSelector"], "taints": [GPU_TAINT]}
+    with (
+        node_group(running, "system", 1, "m5.large", labels=WITHOUT_GPUS["nodeSelector"]),
+        node_group(running, "train", 2, "g5.8xlarge", **gpus) as train,
+    ):
+        assert train.describe()["status"] == "ACTIVE", train.describe()["health"]
+        own = pki.Certificate(running.folder / "pki" / "admin.crt", running.folder / "pki" / "admin.key")
+        kubeconfig = write_kubeconfig(folder / "admin.conf", running, with_certificate(own))
+        yield Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
+    running.delete()
+
+
+def test_an_administrator_whose_certificate_has_expired_is_told_so_and_nothing_is_made(
+    rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rack.content()
+    for name in ("ca.crt", "ca.key"):
+        shutil.copy(rack.running.folder / "pki" / name, tmp_path)
+    monkeypatch.setattr(pki, "SKEW", timedelta(days=365))
+    monkeypatch.setattr(pki, "LIFETIME", timedelta(days=-1))
+    expired = pki.Authority(tmp_path).issue("kubernetes-admin", organizations=[pki.MASTERS])
+    stack = rack.stack("expired", write_kubeconfig(tmp_path / "admin.conf", rack.running, with_certificate(expired)))
+    done = stack.run("up")
+    assert not done.ok
+    assert (
+        f"target.kubeconfig: {rack.running.describe()['endpoint']} does not accept the credentials of context admin@rack; "
+        "they may have expired, have new ones made"
+    ) in " ".join(done.errors)
+    made = [one["type"] for one in stack.export()["deployment"].get("resources", ())]
+    assert set(made) <= {"pulumi:pulumi:Stack"}
+    assert rack.content() == before
+
+
+def test_somebody_with_few_rights_and_somebody_unknown_are_told(rack: Rack, tmp_path: Path) -> None:
+    rack.jobs.kubectl("create", "serviceaccount", "visitor")
+    try:
+        token = rack.jobs.kubectl("create", "token", "visitor").out.strip()
+        visitor = write_kubeconfig(tmp_path / "visitor.conf", rack.running, {"token": token})
+        assert rack.problems(visitor) == [
+            "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods; "
+            "`pulumi up` needs the rights of cluster-admin"
+        ]
+    finally:
+        rack.jobs.kubectl("delete", "serviceaccount", "visitor")
+    stranger = write_kubeconfig(tmp_path / "stranger.conf", rack.running, {"token": "of another cluster"})
+    (told,) = rack.problems(stranger)
+    assert "does not accept the credentials of context admin@rack; they may have expired" in told
+
+
+@pytest.mark.mission("E", "existing cluster")
+@pytest.mark.mission("E", "device plugin")
+def test_the_platform_comes_up_runs_jobs_and_goes_without_a_word_to_aws(rack: Rack, tmp_path: Path) -> None:
+    before, control, admin = rack.content(), rack.running.cloud.control(), rack.jobs.kubeconfig
+    control.forget_calls()
+    stack = rack.stack("mine", admin)
+    checked = rack.jobs.cluster("validate", "-s", "mine", "--config-dir", str(rack.folder))
+    assert checked.code == 0 and "no device plugin has said yet how many there are" in checked.out, checked.out + checked.err
+    up = stack.run("up")
+    assert up.ok, up.output[-4000:]
+    again = stack.run("up")
+    assert again.ok and not again.changed, again.output[-4000:]
+
+    smoke = rack.jobs.cluster("smoke", "--pool", "rack1")
+    assert smoke.code == 0 and "ok: 2 ranks on 2 nodes, 1 GPUs each, by tcp" in smoke.out, smoke.out + smoke.err
+    ring = rack.jobs.cluster("submit", job_file(tmp_path, "ring", pool="rack1", command=python(RING)), "--follow")
+    assert ring.code == 0, ring.out + ring.err
+    lines = [line for line in ring.out.splitlines() if line.startswith("rank ")]
+    assert lines == ["rank 0 of 2 sum 3", "rank 1 of 2 sum 3"], ring.out
+
+    tell_pools_that_do_not_fit(rack)
+    down = stack.run("destroy")
+    assert down.ok, down.output[-4000:]
+    assert wait_until(rack.content, lambda now: now == before, 60) == before
+    assert rack.problems(admin) == [], "the same cluster can be taken again"
+    assert control.calls()["operations"] == {}
+
+
+def tell_pools_that_do_not_fit(rack: Rack) -> None:
+    """Once a device plugin runs, it is known which nodes have GPUs, and an `up` that says more changes nothing."""
+    admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
+    (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])
+    assert fewer.startswith("pools[0].gpusPerNode: is 4, but ip-10-0-") and "offers 1; write 1, or give" in fewer
+    stack = rack.stack("mine", admin, both)
+    first = stack.run("up")
+    assert first.ok, first.output[-4000:]
+    (told,) = wait_until(lambda: rack.problems(admin, both), bool, 60)
+    assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
+    assert "offers no GPU, although the device plugin runs; look at its driver there with `nvidia-smi`" in told
+    refused = stack.run("up")
+    assert not refused.ok and not refused.changed and told in " ".join(refused.errors), refused.output[-4000:]

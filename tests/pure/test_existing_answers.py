@@ -1,0 +1,169 @@
+"""Servers that a kubeconfig may lead to: what they answer, or do not, is told in one sentence with a way out."""
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import kubeconfigs
+from infra.existing import preflight
+from infra.stack_file import RawStack
+from localcloud.kubernetes import pki
+
+NOTHING: dict[str, Any] = {"items": []}
+NODE = {
+    "metadata": {"name": "gpu1", "labels": {"example.com/rack": "1"}},
+    "status": {"allocatable": {"cpu": "64", "memory": "528Gi", "nvidia.com/gpu": "8"}},
+}
+POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 8, "nodes": 1}
+
+
+class Answering(ThreadingHTTPServer):
+    """Answers what it is given, by path; the rest with 404. `status` is for all paths."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, Any] = {}
+        self.status = 200
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Answering
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        answer = self.server.answers.get(path)
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(self.server.status if path in self.server.answers else 404)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not on stderr."""
+
+
+@pytest.fixture
+def server() -> Iterator[Answering]:
+    with Answering() as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> preflight.Examined[Any, Any]:
+    """What is found by a kubeconfig that leads there."""
+    content = {
+        "current-context": "admin",
+        "clusters": [{"name": "rack", "cluster": {"server": address, **cluster}}],
+        "contexts": [{"name": "admin", "context": {"cluster": "rack", "user": "admin"}}],
+        "users": [{"name": "admin", "user": user}],
+    }
+    (file := folder / "admin.conf").write_text(yaml.safe_dump(content))
+    platform = {"devicePlugin": False, "mpiOperator": False, "queue": False}  # nothing to fetch
+    target = {"kind": "existing", "kubeconfig": {"path": str(file)}}
+    return preflight.examine(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
+
+
+TOKEN = {"token": "of somebody"}
+ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
+    "a web page": (200, b"<html>", TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
+    "another API": (200, {"name": "x"}, TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
+    "a list": (200, [1], TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
+    "an error": (500, {}, TOKEN, "http://{} answers 500 to /version; is it a Kubernetes cluster?"),
+    "not whom it knows": (
+        401,
+        {},
+        TOKEN,
+        "http://{} does not accept the credentials of context admin; they may have expired, have new ones made",
+    ),
+    "somebody with few rights": (
+        403,
+        {},
+        TOKEN,
+        "the credentials of context admin may not read /version; `pulumi up` needs the rights of cluster-admin",
+    ),
+    "nobody": (
+        403,
+        {},
+        {},
+        "context admin has no credentials for http://{}; give it some, or take the administrator's kubeconfig",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_an_answer_that_is_not_the_clusters_is_told(server: Answering, tmp_path: Path, case: str) -> None:
+    server.status, server.answers["/version"], user, expected = ANSWERS[case]
+    found = asked(tmp_path, f"http://{server.address}", user)
+    assert (found.not_asked, found.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
+
+
+def test_an_old_kubernetes_is_told_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
+    server.answers |= {
+        "/version": {"major": "1", "minor": "29+"},
+        "/api/v1/nodes": {"items": [NODE]},
+        "/api/v1/namespaces/kube-system/pods": NOTHING,
+        "/apis/storage.k8s.io/v1/storageclasses": {"items": None},  # as an empty list may be written
+    }
+    (problem,) = asked(tmp_path, f"http://{server.address}", TOKEN).problems
+    assert str(problem) == (
+        f"target.kubeconfig: the cluster at http://{server.address} has Kubernetes 1.29, but the platform needs 1.33 or newer; "
+        "upgrade the cluster"
+    )
+
+
+def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
+    with Answering() as silent:  # listens, and nobody takes what arrives
+        told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_asked
+        assert told == (
+            f"target.kubeconfig: no cluster answers at http://{silent.address} (no answer in time); "
+            "is the cluster up, and does the file name its address of today?"
+        )
+
+
+def test_an_address_that_is_none_is_told(tmp_path: Path) -> None:
+    for address, shown in (("10.0.0.1:6443", '"10.0.0.1:6443"'), ("", "nothing")):
+        assert asked(tmp_path, address, TOKEN).not_asked == (
+            f'target.kubeconfig: the server of context "admin" is {shown}, no address like https://10.0.0.1:6443; write its own'
+        )
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "authority", "reason"),
+    [
+        (timedelta(days=-1), "own", "its certificate has expired: `kubeadm certs renew all` renews those of kubeadm"),
+        (timedelta(days=1), "another", "its certificate is not the one that the kubeconfig names"),
+    ],
+)
+def test_a_certificate_that_cannot_be_trusted_is_told(
+    server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: timedelta, authority: str, reason: str
+) -> None:
+    authorities = {name: pki.Authority(tmp_path / name) for name in ("own", "another")}
+    monkeypatch.setattr(pki, "LIFETIME", lifetime)
+    monkeypatch.setattr(pki, "SKEW", timedelta(days=30))
+    issued = authorities["own"].issue("server", addresses=["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.file, issued.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    trusted = {"certificate-authority": str(authorities[authority].certificate.file)}
+    assert asked(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_asked == (
+        f"target.kubeconfig: no cluster answers at https://{server.address} ({reason}); "
+        "is the cluster up, and does the file name its address of today?"
+    )

@@ -1,0 +1,41 @@
+"""`scripts/cluster prepare-node` hands over to the provisioners."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import prepare_node
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nodes run Linux")
+def test_a_check_tells_of_this_machine_line_by_line_and_its_code_says_whether_all_is_there(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = prepare_node.run(check=True, kubernetes_folder=None)
+    lines = capfd.readouterr().out.splitlines()
+    assert lines and all(re.match(r"(ok       |missing  .+: .+|none     )", line) for line in lines)
+    assert code == any(line.startswith("missing") for line in lines)
+
+
+def test_a_folder_is_found_from_wherever_the_provisioners_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[Any], str]] = []
+
+    def run(command: list[Any], *, env: dict[str, str], check: bool) -> "subprocess.CompletedProcess[str]":
+        asked.append((command, env["KUBERNETES_FOLDER"]))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(prepare_node.sys, "platform", "linux")
+    monkeypatch.setattr(prepare_node.subprocess, "run", run)
+    monkeypatch.chdir(tmp_path)
+    assert prepare_node.run(check=False, kubernetes_folder=Path("programs")) == 0
+    assert asked == [([prepare_node.PROVISIONER], str(tmp_path / "programs"))]
+
+
+def test_a_machine_that_can_be_no_node_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(prepare_node.sys, "platform", "darwin")
+    assert prepare_node.run(check=True, kubernetes_folder=None) == 2
+    assert capsys.readouterr().err == ("cluster prepare-node: nodes are machines with Debian or Ubuntu; run it on the node\n")
