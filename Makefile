@@ -32,14 +32,14 @@ demo: tools ## the whole life of a cluster on a local AWS: preview, create, resi
 demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: join, train on four, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## every test that this machine can run, but those of test-ami
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not ami"
+test: tools ## every test that this machine can run, but those of test-ami and those that need a framework
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not ami and not mission_only"
 
 test-ami: tools ## build an AMI with Packer in a local cloud; the first time it compiles Packer and Open MPI, for half an hour
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ami tests/amis
 
 mission: tools ## run what proves each row of the mission, print the table, write docs/mission.md; compiles as test-ami does
-	$(BIN)/python -m pytest -p tests.mission.plugin -m mission --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -p tests.mission.plugin -m "mission or mission_only" --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
 
 check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program

@@ -258,7 +258,6 @@ ROWS: Final[tuple[Row, ...]] = (
 NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset(
     {
         ("A", "CUDA-aware image"),
-        ("A", "chainermn-mnist"),
         ("B", "tensorflow-benchmarks"),
         ("D", "keys on the volume"),
         ("D", "horovod-mnist"),

@@ -75,7 +75,7 @@ def understood() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
     parser.add_argument("--units", type=int, default=100)
-    parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception there after the first epoch")
+    parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception there after the second epoch")
     arguments = parser.parse_args()
     arguments.communicator = arguments.communicator or ("pure_nccl" if arguments.gpu else "naive")
     arguments.gpu = arguments.gpu or arguments.communicator == "pure_nccl"
@@ -101,7 +101,7 @@ def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
         print("epoch      loss  accuracy  loss of unseen  accuracy of unseen", flush=True)
         trainer.extend(show(log), trigger=(1, "epoch"))
     if ranks.rank == arguments.fail:
-        trainer.extend(fail, trigger=(1, "epoch"))
+        trainer.extend(fail, trigger=(2, "epoch"))
     trainer.run()
     return float(log.log[-1]["validation/main/accuracy"])
 

@@ -9,12 +9,13 @@ import pytest
 from tests.kubernetes.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import job_yaml, run, variant
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
 EPOCH = re.compile(r"^ +(\d+)(?: +\d+\.\d{4}){4}$", re.MULTILINE)
 VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accuracy (0\.\d+), weights (\w+) on all", re.MULTILINE)
 
 
+@pytest.mark.mission("A", "chainermn-mnist")
 @pytest.mark.parametrize("changes", [{}, {"launcher": "openmpi", "slots": 2}], ids=["mpijob", "openmpi"])
 def test_it_learns_and_all_ranks_have_equal_weights(job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]) -> None:
     file = variant(tmp_path, "chainermn-mnist", **changes) if changes else job_yaml("chainermn-mnist")
@@ -36,5 +37,5 @@ def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluste
     assert done.code == 1
     assert "RuntimeError: asked for by --fail, on chainermn-mnist-worker-1" in done.out
     assert "MPI_ABORT was invoked on rank 1" in done.out
-    assert [int(epoch) for epoch in EPOCH.findall(done.out)] == [1]
+    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), "rank 0 may be ended before it tells of the second"
     assert "DeadlineExceeded" not in done.out + done.err
