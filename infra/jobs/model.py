@@ -7,6 +7,7 @@ from pydantic import Field
 from infra.model import Model, Names
 
 Launcher = Literal["mpijob", "openmpi", "torchrun"]
+KeyExchange = Literal["secret", "volume"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 
 STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
@@ -67,6 +68,11 @@ class Job(Model):
     gpus_per_worker: int | None = Field(None, description="GPUs of one worker; all of a node by default.")
     slots: int | None = Field(None, description="Ranks that one worker takes; one a GPU by default, without GPUs one a vCPU.")
     mpi_implementation: MpiImplementation = Field("OpenMPI", description="The MPI in the image; Open MPI 4 and 5 both.")
+    key_exchange: KeyExchange = Field(
+        "secret",
+        description="How pods of launcher `openmpi` get the job's SSH key: from a Secret, or from the first volume that they "
+        "may write, onto which one of them puts a new one.",
+    )
     ranks: int | None = Field(None, description="`-np`: ranks in all; every slot by default.")
     per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")
     per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")

@@ -191,6 +191,12 @@ def wanted_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
     return [Mount(name=volume.name) for volume in namespace.volumes]
 
 
+def writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
+    """Where the first volume is mounted that the job may write; None without one."""
+    writable = (mount for mount in wanted_mounts(job, namespace) if not mount.read_only)
+    return next((path for mount in writable if (path := mount.mount_path or _usual_path(mount, namespace))), None)
+
+
 def _claim(mount: Mount, namespace: NamespaceDescription) -> str:
     return next((volume.claim for volume in namespace.volumes if volume.name == mount.name), mount.name)
 

@@ -259,7 +259,6 @@ NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset(
     {
         ("A", "CUDA-aware image"),
         ("B", "tensorflow-benchmarks"),
-        ("D", "keys on the volume"),
         ("D", "horovod-mnist"),
         ("D", "checkpoints"),
         ("E", "node preparation"),

@@ -114,6 +114,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "mpiImplementation: Intel is not started by launcher openmpi; write OpenMPI, or launcher: mpijob",
     ),
     (
+        {"keyExchange": "volume"},
+        "keyExchange: volume is a choice of launcher openmpi only, not of mpijob; remove it, or write launcher: openmpi",
+    ),
+    (
+        {"launcher": "openmpi", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
+        "keyExchange: volume needs one that the job may write, and it has none; "
+        "name a ReadWriteMany volume under volumes, or write secret",
+    ),
+    (
+        {"launcher": "openmpi", "keyExchange": "volume", "cleanPodPolicy": "None"},
+        "cleanPodPolicy: None leaves the key on the volume, since workers that stay need it; "
+        "write Running, or keyExchange: secret",
+    ),
+    (
         {"mpiImplementation": "MPICH", "perSocket": 1},
         "perSocket: is an option of Open MPI only, not of MPICH; use perNode",
     ),
