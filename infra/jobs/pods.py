@@ -87,9 +87,11 @@ def container(world: World, name: str, command: Sequence[str], env: Mapping[str,
     }
 
 
-def node_variable() -> Manifest:
-    """The name of the node: what tells two hosts apart, since a pod's own name is another one on every pod."""
-    return {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+def node_variables(pool: PoolDescription) -> list[Manifest]:
+    """The node's name, by which two hosts are told apart (a pod's own name is another one on every pod); its network's rate."""
+    name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
+    return [name, *rate]
 
 
 def shared_memory() -> Manifest:

@@ -121,7 +121,8 @@ OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS[
 MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
 CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
-WORKLOAD_IMAGES = (CHAINERMN,)
+MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
+WORKLOAD_IMAGES = (CHAINERMN, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 IMAGES = (
