@@ -143,6 +143,8 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
         yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {way_out}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
         yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}; use perNode")
+    if job.per_socket is not None and job.asks_horovodrun:
+        yield Problem("perSocket", "is no option of horovodrun; use perNode")
     if job.per_socket is not None and job.per_node is not None:
         yield Problem("perSocket", "is given together with perNode; keep one")
     if job.starts_ranks_itself:

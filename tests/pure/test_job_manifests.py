@@ -45,6 +45,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mpijob-intel": {"mpiImplementation": "Intel", "image": "gpumpi/intel-mpi", "hosts": [0]},
     "mpijob-mpich": {"mpiImplementation": "MPICH", "image": "gpumpi/mpich", "hosts": [0], "perNode": 2},
     "mpijob-own-mpirun": {"command": ["mpirun", "-n", "2", "/home/mpiuser/pi"]},
+    "mpijob-horovodrun": {"command": ["horovodrun", "--mpi", "python3", "train.py"], "perNode": 2},
     "openmpi": {"launcher": "openmpi", "deadlineSeconds": 600},
     "openmpi-efa-prepare": {"launcher": "openmpi", "pool": "train", "prepare": ["make", "-C", "/shared"]},
     "openmpi-keys-on-volume": {"launcher": "openmpi", "keyExchange": "volume", "prepare": ["true"]},

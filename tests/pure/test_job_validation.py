@@ -136,6 +136,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"command": ["mpirun", "-n", "2", "x"], "ranks": 2},
         "ranks: is ignored, since the command starts ranks itself; write it there, or leave mpirun away",
     ),
+    (
+        {"command": ["horovodrun", "-np", "2", "x"], "perNode": 2},
+        "perNode: is ignored, since the command starts ranks itself; write it there, or leave horovodrun away",
+    ),
+    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is no option of horovodrun; use perNode"),
+    ({"command": ["horovodrun", "x"], "perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
     ({"command": []}, "command: is empty; write the program that every rank runs, like [python3, /shared/train.py]"),
     # volumes
     (
