@@ -121,8 +121,20 @@ OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS[
 MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
 CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
+_HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
+HOROVOD = _workload(
+    "horovod-mnist",
+    OPENMPI_4,
+    *_HOROVOD,
+    Source("workloads/horovod-mnist/requirements.txt", "workloads/horovod-mnist/requirements.txt"),
+    content="TensorFlow, Horovod",
+    # `pip install` of what is there installs nothing; Debian's pip would refuse all the same, and look for a newer one.
+    PIP_BREAK_SYSTEM_PACKAGES="1",
+    PIP_DISABLE_PIP_VERSION_CHECK="1",
+)
+TENSORFLOW = _workload("tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
 MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
-WORKLOAD_IMAGES = (CHAINERMN, MPI_BENCHMARKS)
+WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 IMAGES = (

@@ -51,8 +51,8 @@ class Frameworks:
     """A set of Python packages of `amis/frameworks/`, installed as in AMIs."""
 
     name: str
-    environment: tuple[tuple[str, str], ...] = ()
-    """What its sources are built with."""
+    script: str = INSTALL_FRAMEWORKS
+    """The provisioner that installs it."""
 
     @property
     def lock(self) -> Path:
@@ -60,8 +60,7 @@ class Frameworks:
 
     @property
     def step(self) -> "Provisioned":
-        """The provisioner that installs it."""
-        return Provisioned((INSTALL_FRAMEWORKS,), (("FRAMEWORKS", self.name), *self.environment))
+        return Provisioned((self.script,), (("FRAMEWORKS", self.name),))
 
     def recipe(self) -> str:
         return repr((self.step.recipe(), self.lock.read_text()))

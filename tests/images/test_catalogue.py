@@ -90,7 +90,9 @@ def test_another_lock_of_a_framework_makes_the_images_with_it_anew_and_no_other(
     before = {image.name: cached_path(image) for image in IMAGES}
     other = tmp_path / "chainermn.txt"
     other.write_text(recipes.Frameworks("chainermn").lock.read_text().replace("six==1.17.0", "six==1.18.0"))
-    monkeypatch.setattr(recipes.Frameworks, "lock", other)
+    usual: property = vars(recipes.Frameworks)["lock"]
+    changed = property(lambda layer: other if layer.name == "chainermn" else usual.__get__(layer))
+    monkeypatch.setattr(recipes.Frameworks, "lock", changed)
     assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
 
 

@@ -258,9 +258,6 @@ ROWS: Final[tuple[Row, ...]] = (
 NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset(
     {
         ("A", "CUDA-aware image"),
-        ("B", "tensorflow-benchmarks"),
-        ("D", "horovod-mnist"),
-        ("D", "checkpoints"),
         ("E", "node preparation"),
         ("E", "kubeadm"),
         ("E", "existing cluster"),

@@ -1,5 +1,6 @@
 """Every folder of `workloads/` can be submitted: a valid job, an image that is there, its program in it, a README."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -23,10 +24,9 @@ def test_a_workload_is_a_valid_job_whose_image_has_its_program(folder: Path) -> 
     assert render(job, cluster(), lambda: KEYS)
     image = find(whole_name(job.image if ":" in job.image else f"{job.image}:latest"))
     assert image in WORKLOAD_IMAGES, "named for its workload"
-    (layer,) = (layer for layer in image.layers if isinstance(layer, Source) and layer.path == f"workloads/{folder.name}")
-    inside = {f"/{path}" for path, _ in layer.files()}
-    programs = [word for word in job.command if word.startswith("/workloads/")]
-    assert programs and set(programs) <= inside, shlex.join(job.command)
+    inside = {f"/{path}" for layer in image.layers if isinstance(layer, Source) for path, _ in layer.files()}
+    named = re.findall(r"/workloads/[\w./-]+\w", shlex.join([*(job.prepare or ()), *job.command]))
+    assert named and set(named) <= inside
 
 
 @pytest.mark.parametrize("folder", WORKLOADS, ids=lambda folder: folder.name)
