@@ -31,6 +31,14 @@ def log_pods(found: list[Object], state: JobState) -> list[Object]:
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
+def lacks_workers(found: list[Object], state: JobState) -> bool:
+    """Whether the launcher waits for workers: whoever reads its log till it ends meanwhile misses why they never come."""
+    if state.launcher != "openmpi":  # the operator starts a launcher when it has workers
+        return False
+    workers = [pod for pod in found if role(pod) == "worker"]
+    return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
+
+
 def _index(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
 
@@ -88,8 +96,9 @@ class Follower:
                 self._note(f"job {self.name} was removed")
                 return None, JOB_FAILED
             last = state
-            for number, pod in enumerate(log_pods(found, state)):
-                self._stream(pod, number)
+            if state.is_over or not lacks_workers(found, state):
+                for number, pod in enumerate(log_pods(found, state)):
+                    self._stream(pod, number)
             if state.is_over:
                 self._drain(found, state)
                 return state, FINE if state.phase == "Succeeded" else JOB_FAILED

@@ -89,12 +89,14 @@ class Owner:
     made: Object
 
     def reference(self) -> Object:
+        """An owner and no controller. What a queued job controls Kueue takes for a part of it, which does not wait in the queue;
+        and a Job among that, as the keeper, is suspended for ever when it comes before the admission (reconciler.go there)."""
         return {
             "apiVersion": self.made["apiVersion"],
             "kind": self.made["kind"],
             "name": self.made["metadata"]["name"],
             "uid": self.made["metadata"]["uid"],
-            "controller": True,
+            "controller": False,
             "blockOwnerDeletion": False,
         }
 

@@ -39,6 +39,7 @@ def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
         labels=dict(spec.labels),
         taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in spec.taints),
         max_size=spec.sizes.maximum,
+        line_rate_gbps=instance.line_rate_gbps,
         transport="efa" if efa and spec.efa_interfaces else "tcp",
     )
 

@@ -5,29 +5,30 @@ scripts/cluster run -s STACK -- mpiexec -x PYTHONPATH=/shared/python -n 8 -N 2 p
 """
 
 import hashlib
-import os
-import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from localcloud.images import frameworks
+from localcloud.images.recipes import Frameworks
+from localcloud.images.root import ImageError
 from localcloud.processes import ROOT
 from localcloud.tools.build import BuildError, Report, cache_folder, only_one
 
 WORKLOADS: Final = ROOT / "workloads"
-PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "mnist" / "train_mnist.py")
-REQUIREMENTS, DIGITS = WORKLOADS / "mnist" / "requirements.txt", WORKLOADS / "mnist" / "digits.txt"
+PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "chainermn-mnist" / "train_mnist.py")
+LOCK: Final = Frameworks("chainermn").lock
+SOURCE: Final = "chainer"
+WHEELS: Final = ("filelock", "numpy", "protobuf", "six", "typing-extensions")
+"""What it imports, beside mpi4py, which is in the AMI."""
+DIGITS: Final = "scikit-learn"
+"""Only its digits are taken: they are what train_mnist.py learns."""
 PYTHON: Final = "python"
 """Folder of the archive with the packages, for PYTHONPATH."""
 DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
-ONLY_SOURCE: Final = "chainer"
-"""PyPI has no wheel of it; its setup.py needs a setuptools that still has pkg_resources as it was."""
-BUILT_WITH: Final = "setuptools<70\n"
-THEIR_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp", "--platform", "manylinux_2_17_x86_64")
 
 
 def pack(to: IO[bytes], report: Report) -> None:
@@ -40,54 +41,36 @@ def pack(to: IO[bytes], report: Report) -> None:
 def ensure(report: Report) -> Path:
     """A folder with the packages and the digits. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
-    target = folder / f"mnist-{_digest(REQUIREMENTS, DIGITS)}"
+    target = folder / f"mnist-{_digest(LOCK)}"
     with only_one(folder / "locks" / target.name):
         if not target.exists():
             report(f"fetching ChainerMN and digits to learn (once; kept in {folder})")
             with tempfile.TemporaryDirectory(dir=folder) as work:
                 made = Path(work) / "made"
                 made.mkdir()
-                _install(made / PYTHON, Path(work))
-                _take_digits(made, Path(work))
+                try:
+                    _install(made / PYTHON, Path(work))
+                    _take_digits(made, Path(work))
+                except ImageError as error:
+                    raise BuildError(str(error)) from error
                 made.rename(target)
     return target
 
 
 def _install(target: Path, work: Path) -> None:
-    lines = [line for line in REQUIREMENTS.read_text().splitlines() if not line.startswith("#")]
-    source, wheels = ([line for line in lines if line.startswith(ONLY_SOURCE) == is_source] for is_source in (True, False))
-    (work / "constraints").write_text(BUILT_WITH)
-    # older pips read the first for isolated builds, newer ones the second
-    constraints = {name: str(work / "constraints") for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
-    _pip("wheel", source, work, ["--wheel-dir", str(work / "wheels")], constraints)
+    entries = frameworks.entries_of(LOCK.read_text())
+    frameworks.pip("wheel", entries[SOURCE], "--wheel-dir", str(work / "wheels"), sources=True)
     (built,) = (work / "wheels").glob("*.whl")
-    _pip("install", wheels, work, ["--only-binary=:all:", *THEIR_PYTHON, "--no-compile", "--target", str(target)])
+    frameworks.pip("install", "".join(entries[name] for name in WHEELS), "--no-compile", "--target", str(target))
     with zipfile.ZipFile(built) as wheel:
         wheel.extractall(target)
 
 
 def _take_digits(made: Path, work: Path) -> None:
-    _pip(
-        "download", DIGITS.read_text().splitlines(), work, ["--only-binary=:all:", *THEIR_PYTHON, "--dest", str(work / "digits")]
-    )
+    frameworks.pip("download", frameworks.entries_of(LOCK.read_text())[DIGITS], "--dest", str(work / "digits"))
     (wheel,) = (work / "digits").glob("*.whl")
     with zipfile.ZipFile(wheel) as opened, opened.open(DIGITS_FILE) as found:
         (made / Path(DIGITS_FILE).name).write_bytes(found.read())
-
-
-def _pip(verb: str, lines: Sequence[str], work: Path, options: Sequence[str], more: dict[str, str] | None = None) -> None:
-    file = work / "wanted.txt"
-    file.write_text("\n".join([*lines, ""]))
-    fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", str(file)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", verb, *fixed, *options],
-        env={**os.environ, **(more or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise BuildError(f"pip could not {verb} what workloads/mnist needs:\n{done.stderr.strip()[-1500:]}")
 
 
 def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:

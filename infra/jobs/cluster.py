@@ -55,6 +55,8 @@ class PoolDescription(_Described):
     taints: tuple[TaintDescription, ...] = ()
     max_size: int
     """Most nodes that the pool can ever have."""
+    line_rate_gbps: float | None = None
+    """What EC2 promises that one node's network carries, in Gbit/s; None where it promises nothing."""
     transport: Transport = "tcp"
     """What MPI shall use between nodes, and what the smoke job demands to see."""
 

@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 from infra.jobs import hostfile
 from infra.jobs.model import Job
+from infra.jobs.mpi_environment import INTERFACE
+from infra.jobs.pods import SSH_PORT
 
 
 def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
     """`mpirun -np 16 ... program`; a command that starts ranks itself is left as it is."""
     if job.starts_ranks_itself:
         return list(job.command)
+    if job.asks_horovodrun:
+        return _horovodrun(job, namespace, slots)
     names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
     # Open MPI refuses a number beside `-npersocket` that the sockets, which only the node knows, don't give
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
@@ -23,6 +27,14 @@ def ranks(job: Job, slots: int) -> int:
     """Ranks in all: what is said, else every slot that the job may use; `perSocket` may give fewer."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
+
+
+def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
+    """It looks at each host by ssh before it calls `mpirun`, which it hands its whole environment; its cache would be at home."""
+    numbers = range(job.workers) if job.hosts is None else job.hosts
+    hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
+    reached = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]
+    return [job.command[0], "-np", str(ranks(job, slots)), "-H", hosts, *reached, *job.command[1:]]
 
 
 def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:

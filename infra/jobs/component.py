@@ -97,7 +97,7 @@ def _unawaited(manifest: Mapping[str, Any], keeper: pulumi.Input[str] | None, ke
     metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
     if keeper is not None:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": keeper_name, "uid": keeper}
-        metadata["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": False}]
+        metadata["ownerReferences"] = [{**owner, "controller": False, "blockOwnerDeletion": False}]
     whole = {**manifest, "metadata": metadata}
     if manifest["kind"] == "Secret":
         whole["stringData"] = pulumi.Output.secret(manifest["stringData"])

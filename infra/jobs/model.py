@@ -7,10 +7,14 @@ from pydantic import Field
 from infra.model import Model, Names
 
 Launcher = Literal["mpijob", "openmpi", "torchrun"]
+KeyExchange = Literal["secret", "volume"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 
-STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun")
-"""Programs that start ranks themselves: a command that begins with one is left as it is."""
+HOROVODRUN = "horovodrun"
+WHERE = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
+"""Options by which horovodrun is told how many ranks to start, and where."""
+STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
+"""Programs that start ranks themselves: a command that begins with one is left as it is, but for horovodrun without those."""
 
 
 class SecretKey(Model):
@@ -62,11 +66,16 @@ class Job(Model):
     command: Names = Field(
         examples=["[python3, /shared/train.py]"],
         description="The program that every rank runs. One that begins with `mpirun`, `mpiexec` or `horovodrun` runs once, as "
-        "it is, in the launcher.",
+        "it is, in the launcher; `horovodrun` without `-np` and `-H` gets both.",
     )
     gpus_per_worker: int | None = Field(None, description="GPUs of one worker; all of a node by default.")
     slots: int | None = Field(None, description="Ranks that one worker takes; one a GPU by default, without GPUs one a vCPU.")
     mpi_implementation: MpiImplementation = Field("OpenMPI", description="The MPI in the image; Open MPI 4 and 5 both.")
+    key_exchange: KeyExchange = Field(
+        "secret",
+        description="How pods of launcher `openmpi` get the job's SSH key: from a Secret, or from the first volume that they "
+        "may write, onto which one of them puts a new one.",
+    )
     ranks: int | None = Field(None, description="`-np`: ranks in all; every slot by default.")
     per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")
     per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")
@@ -94,5 +103,12 @@ class Job(Model):
 
     @property
     def starts_ranks_itself(self) -> bool:
-        """Whether the command is no program of a rank, but what starts ranks."""
-        return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS
+        """Whether the command is no program of a rank, but what starts ranks, and knows how many and where."""
+        return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS and not self.asks_horovodrun
+
+    @property
+    def asks_horovodrun(self) -> bool:
+        """Whether the command leaves it to us where horovodrun starts ranks."""
+        if not self.command or self.command[0].rpartition("/")[2] != HOROVODRUN:
+            return False
+        return not any(word.partition("=")[0] in WHERE for word in self.command)

@@ -67,6 +67,11 @@ _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
 """Where ranks have no core of their own, one that polls keeps its neighbour from answering."""
 
 
+_COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+"""Between ranks of a pod. Reading another process's memory is forbidden by a container's seccomp profile; Open MPI 4 tries it all
+the same, tells of each failure and does then what this says at once: https://github.com/open-mpi/ompi/issues/4948"""
+
+
 def _open_mpi_transport(transport: Transport) -> dict[str, str]:
     """One way or an error, never a silent fallback. `vader` is what Open MPI 5 calls `sm`; it knows both names.
 
@@ -74,7 +79,7 @@ def _open_mpi_transport(transport: Transport) -> dict[str, str]:
     """
     if transport == "efa":
         return {"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": "efa"}
-    return {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp"}
+    return {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", **_COPIED_TWICE}
 
 
 def _intel(slots: int) -> dict[str, str]:

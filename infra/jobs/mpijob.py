@@ -10,7 +10,7 @@ from infra.jobs.pods import (
     container,
     launcher_pod,
     launcher_resources,
-    node_variable,
+    node_variables,
     on_pool,
     shared_memory,
     ssh_probes,
@@ -104,6 +104,6 @@ def worker_container(world: World) -> Manifest:
         resources=world.size.resources(world.cluster.cpu_request_factor),
         **ssh_probes(),
     )
-    made["env"].append(node_variable())
+    made["env"] += node_variables(world.pool)
     made["volumeMounts"].append(shared_memory())
     return made

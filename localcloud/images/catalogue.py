@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from localcloud.images.recipes import Layer, Packages, Program, Provisioned, Root, Source, versions
+from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, versions
 from localcloud.tools.catalogue import DEVICE_PLUGIN, KUEUE, MPI_OPERATOR, PAUSE
 
 USER = "1000:1000"
@@ -90,6 +90,20 @@ def _pi(tag: str, job: Image) -> Image:
     )
 
 
+def _workload(name: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
+    """A job image with a framework and a program of `workloads/`."""
+    return Image(
+        f"docker.io/gpumpi/{name}:latest",
+        f"workloads/{name}: {content}, {job.content}",
+        (*job.layers, *more, Source(f"workloads/{name}", f"workloads/{name}")),
+        entrypoint=job.entrypoint,
+        command=job.command,
+        user=job.user,
+        folder=job.folder,
+        environment={**job.environment, **environment},
+    )
+
+
 def _device_plugin(name: str, resource: str) -> Image:
     return Image(
         name,
@@ -106,6 +120,21 @@ OPENMPI_4 = _job("gpumpi/openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS[
 OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
 MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
+CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
+_HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
+HOROVOD = _workload(
+    "horovod-mnist",
+    OPENMPI_4,
+    *_HOROVOD,
+    Source("workloads/horovod-mnist/requirements.txt", "workloads/horovod-mnist/requirements.txt"),
+    content="TensorFlow, Horovod",
+    # `pip install` of what is there installs nothing; Debian's pip would refuse all the same, and look for a newer one.
+    PIP_BREAK_SYSTEM_PACKAGES="1",
+    PIP_DISABLE_PIP_VERSION_CHECK="1",
+)
+TENSORFLOW = _workload("tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
+MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
+WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 IMAGES = (
@@ -152,6 +181,7 @@ IMAGES = (
     _pi("openmpi", OPENMPI_4),
     _pi("intel", INTEL_MPI),
     _pi("mpich", MPICH),
+    *WORKLOAD_IMAGES,
 )
 
 

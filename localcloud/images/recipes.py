@@ -14,6 +14,7 @@ VERSIONS = AMIS / "versions.pkrvars.hcl"
 FORM = 3
 """Of the archives; another one where they would be written in another way."""
 LOCK = PROJECT / "requirements.lock"
+INSTALL_FRAMEWORKS = "install-frameworks.sh"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,26 @@ class Provisioned:
         while more := [file for file in all_files if file not in found and any(file.name in one.read_text() for one in found)]:
             found.update(more)
         return sorted(found)
+
+
+@dataclass(frozen=True)
+class Frameworks:
+    """A set of Python packages of `amis/frameworks/`, installed as in AMIs."""
+
+    name: str
+    script: str = INSTALL_FRAMEWORKS
+    """The provisioner that installs it."""
+
+    @property
+    def lock(self) -> Path:
+        return AMIS / "frameworks" / f"{self.name}.txt"
+
+    @property
+    def step(self) -> "Provisioned":
+        return Provisioned((self.script,), (("FRAMEWORKS", self.name),))
+
+    def recipe(self) -> str:
+        return repr((self.step.recipe(), self.lock.read_text()))
 
 
 @dataclass(frozen=True)
@@ -93,7 +114,7 @@ class Packages:
         return self.requirements()
 
 
-Layer = Root | Provisioned | Program | Source | Packages
+Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
 def digests(layers: Sequence[Layer]) -> list[str]:
@@ -101,7 +122,7 @@ def digests(layers: Sequence[Layer]) -> list[str]:
     found: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
-        if isinstance(layer, Provisioned):
+        if isinstance(layer, Provisioned | Frameworks):
             text += "".join(found)
         found.append(hashlib.sha256(text.encode()).hexdigest()[:16])
     return found

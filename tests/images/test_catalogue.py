@@ -84,6 +84,18 @@ def test_another_version_of_an_mpi_makes_its_images_anew_and_no_other(tmp_path: 
     assert changed == {"docker.io/gpumpi/mpich:latest", "docker.io/mpioperator/mpi-pi:mpich"}
 
 
+def test_another_lock_of_a_framework_makes_the_images_with_it_anew_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {image.name: cached_path(image) for image in IMAGES}
+    other = tmp_path / "chainermn.txt"
+    other.write_text(recipes.Frameworks("chainermn").lock.read_text().replace("six==1.17.0", "six==1.18.0"))
+    usual: property = vars(recipes.Frameworks)["lock"]
+    changed = property(lambda layer: other if layer.name == "chainermn" else usual.__get__(layer))
+    monkeypatch.setattr(recipes.Frameworks, "lock", changed)
+    assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
+
+
 def test_another_suite_makes_all_that_have_a_root_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
     with version("debian_suite", "trixie", tmp_path, monkeypatch):

@@ -258,11 +258,6 @@ ROWS: Final[tuple[Row, ...]] = (
 
 NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset(
     {
-        ("A", "chainermn-mnist"),
-        ("B", "tensorflow-benchmarks"),
-        ("D", "keys on the volume"),
-        ("D", "horovod-mnist"),
-        ("D", "checkpoints"),
         ("E", "kubeadm"),
         ("E", "torchrun"),
         ("E", "pytorch-ddp"),

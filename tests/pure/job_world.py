@@ -31,6 +31,7 @@ TRAIN = PoolDescription(
     labels={POOL_LABEL: "train", "nvidia.com/gpu.present": "true"},
     taints=(TAINT,),
     max_size=4,
+    line_rate_gbps=400.0,
     transport="efa",
 )
 SMALL = PoolDescription(

@@ -17,7 +17,7 @@ from infra.jobs.render import of_a_stack, render
 from tests.pure.job_world import KEYS, SMALL, cluster, environment, job, manifest, pieces, pods
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
-SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keeper.py")
+SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keys_on_volume.sh", "keeper.py")
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "mpijob-least": {},
@@ -45,8 +45,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mpijob-intel": {"mpiImplementation": "Intel", "image": "gpumpi/intel-mpi", "hosts": [0]},
     "mpijob-mpich": {"mpiImplementation": "MPICH", "image": "gpumpi/mpich", "hosts": [0], "perNode": 2},
     "mpijob-own-mpirun": {"command": ["mpirun", "-n", "2", "/home/mpiuser/pi"]},
+    "mpijob-horovodrun": {"command": ["horovodrun", "--mpi", "python3", "train.py"], "perNode": 2},
     "openmpi": {"launcher": "openmpi", "deadlineSeconds": 600},
     "openmpi-efa-prepare": {"launcher": "openmpi", "pool": "train", "prepare": ["make", "-C", "/shared"]},
+    "openmpi-keys-on-volume": {"launcher": "openmpi", "keyExchange": "volume", "prepare": ["true"]},
     "torchrun": {"launcher": "torchrun", "command": ["train.py", "--epochs", "3"]},
     "torchrun-efa-prepare": {"launcher": "torchrun", "pool": "train", "prepare": ["sh", "-c", "true"]},
     "cpu-only": {"pool": "system", "workers": 3, "slots": 1},
@@ -79,7 +81,7 @@ def test_every_golden_file_belongs_to_a_variant() -> None:
 
 # --- rules -------------------------------------------------------------------------------------------------------------
 
-EVERY_KIND = ({}, {"launcher": "openmpi"}, {"launcher": "torchrun"})
+EVERY_KIND = ({}, {"launcher": "openmpi"}, {"launcher": "openmpi", "keyExchange": "volume"}, {"launcher": "torchrun"})
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)

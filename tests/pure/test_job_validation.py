@@ -114,6 +114,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "mpiImplementation: Intel is not started by launcher openmpi; write OpenMPI, or launcher: mpijob",
     ),
     (
+        {"keyExchange": "volume"},
+        "keyExchange: volume is a choice of launcher openmpi only, not of mpijob; remove it, or write launcher: openmpi",
+    ),
+    (
+        {"launcher": "openmpi", "keyExchange": "volume", "volumes": [{"name": "shared", "readOnly": True}]},
+        "keyExchange: volume needs one that the job may write, and it has none; "
+        "name a ReadWriteMany volume under volumes, or write secret",
+    ),
+    (
+        {"launcher": "openmpi", "keyExchange": "volume", "cleanPodPolicy": "None"},
+        "cleanPodPolicy: None leaves the key on the volume, since workers that stay need it; "
+        "write Running, or keyExchange: secret",
+    ),
+    (
         {"mpiImplementation": "MPICH", "perSocket": 1},
         "perSocket: is an option of Open MPI only, not of MPICH; use perNode",
     ),
@@ -122,6 +136,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"command": ["mpirun", "-n", "2", "x"], "ranks": 2},
         "ranks: is ignored, since the command starts ranks itself; write it there, or leave mpirun away",
     ),
+    (
+        {"command": ["horovodrun", "-np", "2", "x"], "perNode": 2},
+        "perNode: is ignored, since the command starts ranks itself; write it there, or leave horovodrun away",
+    ),
+    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is no option of horovodrun; use perNode"),
+    ({"command": ["horovodrun", "x"], "perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
     ({"command": []}, "command: is empty; write the program that every rank runs, like [python3, /shared/train.py]"),
     # volumes
     (

@@ -1,29 +1,39 @@
 """Waits until the job's launcher has come to its end, then ends itself: the workers go with it, by Kubernetes' garbage collector.
 
-It may read pods and nothing else. Arguments: namespace, the launcher's Job, how many failed attempts are too many.
+It may read pods and nothing else. Arguments: namespace, the launcher's Job, how many failed attempts are too many; for keys on a
+volume their folder, which goes too, and the labels of the job's workers.
 """
 
 import json
+import shutil
+import signal
 import ssl
 import sys
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EVERY_SECONDS = 2
 LONGEST_PAUSE = 600 + 60
 """Kubernetes pauses between attempts, at most ten minutes: https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
+LAST_SECONDS = 20
+"""Of the 30 that Kubernetes gives a pod to end."""
+ENDED_BY_SIGNAL = 128 + signal.SIGTERM
 
 
-def pods(namespace: str, job: str) -> "list[str]":
-    """The phases of the launcher's pods, one per attempt."""
-    query = f"labelSelector=batch.kubernetes.io/job-name%3D{job}"
+def pods(namespace: str, labels: str) -> "list[dict[str, Any]]":
+    """Raises OSError."""
+    query = urllib.parse.urlencode({"labelSelector": labels})
     url = f"https://kubernetes.default.svc/api/v1/namespaces/{namespace}/pods?{query}"
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"})
     context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-        return [pod["status"].get("phase", "Unknown") for pod in json.load(answer)["items"]]
+        found: list[dict[str, Any]] = json.load(answer)["items"]
+    return found
 
 
 def is_over(phases: "list[str]", most_failures: int, idle_seconds: float) -> bool:
@@ -33,11 +43,12 @@ def is_over(phases: "list[str]", most_failures: int, idle_seconds: float) -> boo
     return idle_seconds > LONGEST_PAUSE
 
 
-def main(namespace: str, job: str, most_failures: int) -> None:
+def wait(namespace: str, attempts: str, most_failures: int) -> None:
+    """Until the launcher has ended; `attempts` are the labels of its pods, one per attempt."""
     last_active = time.monotonic()
     while True:
         try:
-            phases = pods(namespace, job)
+            phases = [pod["status"].get("phase", "Unknown") for pod in pods(namespace, attempts)]
         except OSError as error:  # the API server is away for a moment; the workers stay meanwhile
             print("cannot ask:", error, file=sys.stderr, flush=True)
             last_active = time.monotonic()
@@ -50,5 +61,39 @@ def main(namespace: str, job: str, most_failures: int) -> None:
         time.sleep(EVERY_SECONDS)
 
 
+def is_taken_away(namespace: str, attempts: str, workers: str) -> bool:
+    """Whether it is the job that ends, and not this pod alone, whose place another one takes, as on a node that is drained.
+
+    Then the workers go too, or have no launcher any more; or this pod's rights have gone before them.
+    """
+    end, seen = time.monotonic() + LAST_SECONDS, []
+    while time.monotonic() < end:
+        try:
+            if all("deletionTimestamp" in pod["metadata"] for pod in pods(namespace, workers)):
+                return True
+            seen.append(bool(pods(namespace, attempts)))
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 403):
+                return True
+        except OSError as error:
+            print("cannot ask:", error, file=sys.stderr, flush=True)
+        time.sleep(1)
+    return bool(seen) and not any(seen)
+
+
+def main(namespace: str, job: str, most_failures: int, keys: str = "", workers: str = "") -> None:
+    attempts = f"batch.kubernetes.io/job-name={job}"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED_BY_SIGNAL))  # the first process of a container has no other end
+    try:
+        wait(namespace, attempts, most_failures)
+    except SystemExit:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if keys and is_taken_away(namespace, attempts, workers):
+            shutil.rmtree(keys, ignore_errors=True)
+        raise
+    if keys:
+        shutil.rmtree(keys, ignore_errors=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

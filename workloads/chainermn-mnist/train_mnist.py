@@ -1,12 +1,14 @@
 """ChainerMN's MNIST example on all ranks: `mpiexec -n 8 -N 2 python3 train_mnist.py`.
 
 A perceptron learns handwritten digits: each rank a part of them, with gradients averaged over all ranks at every step.
-The digits are the 1797 small ones of scikit-learn. On GPUs: `--communicator pure_nccl`, one rank a GPU.
+The digits are the 1797 small ones of scikit-learn. `-g` takes GPUs, one a rank.
 Ends with another exit code than 0 unless all ranks have the same weights in the end, and know digits that they have not seen.
+An exception on one rank ends all of them at once.
 """
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import socket
 import sys
@@ -26,7 +28,7 @@ from chainer.training import extensions
 from chainermn import global_except_hook
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")
-"""64 pixels of 0 to 16, and which digit it is, a line."""
+"""64 pixels of 0 to 16, and which digit it is, a line; where it isn't there, scikit-learn has it."""
 TAUGHT = 1500
 ENOUGH = 0.9
 """Accuracy on digits that were not taught."""
@@ -43,17 +45,12 @@ class Perceptron(chainer.Chain):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--communicator", default="naive", help="naive works everywhere; pure_nccl is for GPUs")
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
-    parser.add_argument("--units", type=int, default=100)
-    arguments = parser.parse_args()
+    arguments = understood()
     global_except_hook.add_hook()  # else the other ranks would wait for one that failed
     np.random.seed(0)  # of the first weights
     ranks = chainermn.create_communicator(arguments.communicator)
     model = L.Classifier(Perceptron(arguments.units))
-    if arguments.communicator == "pure_nccl":
+    if arguments.gpu:
         chainer.cuda.get_device_from_id(ranks.intra_rank).use()
         model.to_gpu()
     began = time.monotonic()
@@ -71,6 +68,20 @@ def main() -> int:
     return int(ranks.bcast_obj(verdict))
 
 
+def understood() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-g", "--gpu", action="store_true", help="train on GPUs, one a rank")
+    parser.add_argument("--communicator", help="pure_nccl by default with -g, else naive, which works everywhere")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
+    parser.add_argument("--units", type=int, default=100)
+    parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception there after the second epoch")
+    arguments = parser.parse_args()
+    arguments.communicator = arguments.communicator or ("pure_nccl" if arguments.gpu else "naive")
+    arguments.gpu = arguments.gpu or arguments.communicator == "pure_nccl"
+    return arguments
+
+
 def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
     """The accuracy in the end."""
     optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.Adam(), ranks)
@@ -80,15 +91,17 @@ def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
     unseen = chainermn.scatter_dataset(unseen, ranks)
     lessons = chainer.iterators.SerialIterator(taught, arguments.batch)
     questions = chainer.iterators.SerialIterator(unseen, arguments.batch, repeat=False, shuffle=False)
-    device = ranks.intra_rank if arguments.communicator == "pure_nccl" else -1
+    device = ranks.intra_rank if arguments.gpu else -1
     updater = training.StandardUpdater(lessons, optimizer, device=device)
     trainer = training.Trainer(updater, (arguments.epochs, "epoch"), out=str(Path.home()))
     trainer.extend(chainermn.create_multi_node_evaluator(extensions.Evaluator(questions, model, device=device), ranks))
-    log = extensions.LogReport(filename=None)
+    log = extensions.LogReport(log_name=None)
     trainer.extend(log)
     if ranks.rank == 0:
         print("epoch      loss  accuracy  loss of unseen  accuracy of unseen", flush=True)
         trainer.extend(show(log), trigger=(1, "epoch"))
+    if ranks.rank == arguments.fail:
+        trainer.extend(fail, trigger=(2, "epoch"))
     trainer.run()
     return float(log.log[-1]["validation/main/accuracy"])
 
@@ -104,13 +117,24 @@ def show(log: Any) -> Any:
     return line
 
 
+def fail(trainer: Any) -> None:
+    raise RuntimeError(f"asked for by --fail, on {socket.gethostname()}")
+
+
 def digits() -> tuple[Any, Any]:
     """Those to learn from, and those to be asked about."""
-    lines = np.loadtxt(DIGITS, delimiter=",")
+    lines = np.loadtxt(DIGITS if DIGITS.exists() else _digits_of_scikit_learn(), delimiter=",")
     lines = lines[np.random.RandomState(0).permutation(len(lines))]
     pixels, answers = (lines[:, :-1] / 16).astype(np.float32), lines[:, -1].astype(np.int32)
     both = chainer.datasets.TupleDataset(pixels, answers)
     return chainer.datasets.split_dataset(both, TAUGHT)
+
+
+def _digits_of_scikit_learn() -> Path:
+    found = importlib.util.find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise SystemExit(f"{DIGITS} is not there, and scikit-learn, which has it, is not installed: install one of them")
+    return Path(found.origin).parent / "datasets" / "data" / DIGITS.name
 
 
 def weights(model: Any) -> str:

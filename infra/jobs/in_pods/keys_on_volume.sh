@@ -1,0 +1,17 @@
+# The key pair of a job on a volume that all its pods see: whoever comes first makes it, whole or not at all; every pod takes a copy.
+# Arguments: the job's folder on the volume, the pod's own folder.
+set -eu
+umask 077
+folder="$1" own="$2"
+command -v ssh-keygen > /dev/null || {  # ends as serve.sh does
+  echo "the image has no ssh-keygen, which makes the keys; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
+  exit 78
+}
+mkdir -p "${folder%/*}"
+if [ ! -e "$folder" ]; then
+  made=$(mktemp -d "$folder.XXXXXX")
+  ssh-keygen -q -t ed25519 -N '' -C '' -f "$made/id_rsa"
+  cp "$made/id_rsa.pub" "$made/authorized_keys"
+  mv -T "$made" "$folder" 2> /dev/null || rm -r "$made"
+fi
+cp "$folder/id_rsa" "$folder/id_rsa.pub" "$folder/authorized_keys" "$own/"

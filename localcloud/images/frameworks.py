@@ -1,0 +1,66 @@
+"""Packages of Python for images, fetched by this Python's pip: it knows the mirrors and certificates of this machine."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from localcloud.images.root import ImageError, tail
+
+ONLY_SOURCE: Final = ("chainer", "horovod")
+"""PyPI has no wheels of them."""
+BUILT_WITH: Final = "setuptools<70"
+"""The last that has pkg_resources as their setup.py needs it."""
+ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
+"""The Python of the root; it need not be the one that runs here."""
+
+
+def fetch(lock: str, folder: Path) -> None:
+    """All files that a lock of `amis/frameworks/` names. Raises ImageError."""
+    entries = entries_of(lock)
+    sources = [entry for name, entry in entries.items() if name in ONLY_SOURCE]
+    wheels = [entry for name, entry in entries.items() if name not in ONLY_SOURCE]
+    pip("download", "".join(wheels), "--dest", str(folder))
+    if sources:
+        pip("download", "".join(sources), "--dest", str(folder), sources=True)
+
+
+def entries_of(lock: str) -> dict[str, str]:
+    """Name of a package -> its lines with checksums."""
+    found = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
+    return {entry.partition("==")[0]: f"{entry}\n" for entry in found}
+
+
+def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
+    """`pip download` or `pip install` of locked packages, as wheels for the root's Python or as sources. Raises ImageError."""
+    fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
+        wanted.write_text(requirements)
+        constraints.write_text(f"{BUILT_WITH}\n")
+        command = [sys.executable, "-m", "pip", verb, *fixed, "--requirement", str(wanted), *options]
+        if sources:
+            result = _run([*command, f"--no-binary={','.join(ONLY_SOURCE)}"], _building(constraints))
+        else:
+            result = _run([*command, *_for_wheels()], {})
+    if result.returncode:
+        raise ImageError(f"pip could not {verb} what an image needs:\n{tail(result.stderr)}")
+
+
+def _run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, check=False)
+
+
+def _for_wheels() -> list[str]:
+    platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_17", "2014", "_2_5", "1")]
+    return ["--only-binary=:all:", *platforms, *ROOT_PYTHON]
+
+
+def _building(constraints: Path) -> dict[str, str]:
+    """Older pips read the first for isolated builds, newer ones the second."""
+    return {name: str(constraints) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}

@@ -1,0 +1,41 @@
+"""ChainerMN learns digits on two nodes, by every way of starting MPI that this cluster has; a failing rank ends all."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kubernetes.job_cluster import JobCluster
+from tests.kubernetes.workloads.submitting import job_yaml, run, variant
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+
+EPOCH = re.compile(r"^ +(\d+)(?: +\d+\.\d{4}){4}$", re.MULTILINE)
+VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accuracy (0\.\d+), weights (\w+) on all", re.MULTILINE)
+
+
+@pytest.mark.mission("A", "chainermn-mnist")
+@pytest.mark.parametrize("changes", [{}, {"launcher": "openmpi", "slots": 2}], ids=["mpijob", "openmpi"])
+def test_it_learns_and_all_ranks_have_equal_weights(job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]) -> None:
+    file = variant(tmp_path, "chainermn-mnist", **changes) if changes else job_yaml("chainermn-mnist")
+    done = run(job_cluster, file)
+    assert done.code == 0, done.out + done.err
+    assert [int(epoch) for epoch in EPOCH.findall(done.out)] == list(range(1, 11))
+    found = VERDICT.search(done.out)
+    assert found, done.out
+    ranks, hosts, epochs, accuracy, weights = found.groups()
+    assert (int(ranks), hosts, epochs, weights) == (2 * changes.get("slots", 1), "2", "10", "equal")
+    assert float(accuracy) > 0.9
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
+def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
+    """Rank 0 waits in an allreduce for rank 1: without the hook the deadline would end the job, not rank 1."""
+    file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, backoffLimit=0, deadlineSeconds=120)
+    done = run(job_cluster, file)
+    assert done.code == 1
+    assert "RuntimeError: asked for by --fail, on chainermn-mnist-worker-1" in done.out
+    assert "MPI_ABORT was invoked on rank 1" in done.out
+    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), "rank 0 may be ended before it tells of the second"
+    assert "DeadlineExceeded" not in done.out + done.err

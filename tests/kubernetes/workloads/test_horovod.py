@@ -1,0 +1,104 @@
+"""Horovod on two nodes: it learns from a bucket's data and saves; killed in the middle, it goes on where it was."""
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import pytest
+
+from localcloud import workloads
+from localcloud.kubernetes.addresses import AWS_ADDRESS
+from tests.kubernetes.job_cluster import NAMESPACE, JobCluster
+from tests.kubernetes.workloads.submitting import leaving_nothing, run, variant
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+
+NAME, SECRET, BUCKET = "horovod-mnist", "dataset", "gpumpi-digits"
+EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen digits \d\.\d{4}$", re.MULTILINE)
+AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
+
+
+@contextmanager
+def data_set(cluster: JobCluster) -> Iterator[None]:
+    """Digits in a bucket of the local AWS, and the Secret that the job reads."""
+    variables = cluster.environment
+    names = {
+        "endpoint_url": "AWS_ENDPOINT_URL",
+        "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+        "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    }
+    s3 = boto3.client("s3", region_name="us-east-1", **{key: variables[name] for key, name in names.items()})
+    s3.create_bucket(Bucket=BUCKET)
+    s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), BUCKET, "digits.csv.gz")
+    told = {
+        "access": variables["AWS_ACCESS_KEY_ID"],
+        "secret": variables["AWS_SECRET_ACCESS_KEY"],
+        "endpoint": AWS_IN_PODS,
+    }
+    literals = [f"--from-literal={key}={value}" for key, value in told.items()]
+    made = cluster.kubectl("create", "secret", "generic", SECRET, "-n", NAMESPACE, *literals)
+    assert made.code == 0, made.err
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "secret", SECRET, "-n", NAMESPACE)
+        s3.delete_object(Bucket=BUCKET, Key="digits.csv.gz")
+        s3.delete_bucket(Bucket=BUCKET)
+
+
+def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
+    """The workload's job on data of ours; its file, and the name of its folder on the volume."""
+    file, name = variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
+    text = file.read_text().replace(f"/shared/{NAME}", f"/shared/{name}").replace("s3://datasets/digits.csv.gz", data)
+    file.write_text(text)
+    return file, name
+
+
+@pytest.mark.mission("D", "horovod-mnist")
+@pytest.mark.mission("D", "checkpoints")
+@pytest.mark.mission("D", "credentials")
+@pytest.mark.mission("D", "pre-train step")
+def test_killed_in_the_middle_it_goes_on_from_the_checkpoint_to_the_same_number_of_epochs(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    file, folder = job(tmp_path, "--hold=2")
+    lines: list[str] = []
+    with (
+        data_set(job_cluster),
+        leaving_nothing(job_cluster, NAME),
+        job_cluster.running("submit", str(file), "--follow") as process,
+    ):
+        assert process.stdout is not None and process.stderr is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if "epoch 2:" in line:
+                (worker,) = [pod for pod in job_cluster.pods(NAME, "worker") if pod["metadata"]["name"].endswith("-1")]
+                name, namespace = worker["metadata"]["name"], worker["metadata"]["namespace"]
+                assert job_cluster.kubectl("delete", "pod", name, "-n", namespace, "--grace-period=1", "--wait=false").code == 0
+        code = process.wait()
+        said = process.stderr.read()
+        launched = job_cluster.pods(NAME, "launcher")[0]["spec"]["containers"][0]["command"]
+    whole = "\n".join([*lines, said])
+    assert code == 0, whole
+    assert [int(epoch) for epoch in EPOCH.findall(whole)] == [1, 2, 3, 4, 5, 6], whole
+    assert re.search(r"goes on from \S+/checkpoints/ckpt-2: 2 epochs are done", whole), whole
+    verdict = re.search(r"2 ranks on 2 hosts, 6 epochs, .* s: accuracy (\S+), weights equal on all ranks", whole)
+    assert verdict and float(verdict[1]) > 0.9, whole
+    hosts = f"{NAME}-worker-0.{NAME}.{NAMESPACE}.svc:1,{NAME}-worker-1.{NAME}.{NAMESPACE}.svc:1"
+    assert launched[launched.index("horovodrun") :][1:5] == ["-np", "2", "-H", hosts]
+    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/**/{folder}")
+    assert {"train.py", "data", "checkpoints", "logs"} <= {path.name for path in left.iterdir()}
+    assert (left / "checkpoints" / "checkpoint").exists() and list((left / "logs").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.mission("D", "credentials")
+def test_a_data_set_that_is_not_there_ends_the_job_with_a_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file, _ = job(tmp_path, data=f"s3://{BUCKET}/missing.csv.gz", backoffLimit=0)
+    with data_set(job_cluster):
+        done = run(job_cluster, file)
+    assert done.code == 1
+    assert f"s3://{BUCKET}/missing.csv.gz cannot be read: " in done.out
+    assert "look at the address, and at the Secret with AWS_ACCESS_KEY_ID" in done.out

@@ -1,0 +1,38 @@
+"""Ranks on two nodes are measured, and the figures are on the shared volume."""
+
+import json
+import re
+import secrets
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.kubernetes.job_cluster import JobCluster
+from tests.kubernetes.workloads.submitting import run, variant
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+NAME = "mpi-benchmarks"
+SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
+
+
+def test_latency_bandwidth_and_allreduce_are_measured_by_size_and_left_on_the_volume(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    folder = f"{NAME}-{secrets.token_hex(3)}"
+    file = variant(tmp_path, NAME, ["--largest", str(SIZES[-1])], slots=2)
+    file.write_text(file.read_text().replace(f"/shared/{NAME}/", f"/shared/{folder}/"))
+    done = run(job_cluster, file)
+    assert done.code == 0, done.out + done.err
+    assert re.search(r"^4 ranks on 2 hosts, host buffers, Open MPI v5", done.out, re.MULTILINE), done.out
+    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.out, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == SIZES
+    assert all(float(figure) > 0 for row in rows for figure in row)
+    assert "allreduce is right for all sizes" in done.out
+    (left,) = job_cluster.cloud.folder.glob(f"file-systems/*/gpumpi/{folder}")
+    figures = json.loads((left / "figures.json").read_text())
+    assert [row["bytes"] for row in figures["rows"]] == SIZES
+    assert len(set(figures["hosts"])) == 2
+    drawing = ElementTree.parse(left / "figures.svg").getroot()
+    assert len(drawing.findall("{*}polyline")) == 3

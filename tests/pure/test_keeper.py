@@ -1,0 +1,123 @@
+"""The keeper of a job: what it takes for the end, and when keys on a volume go. It runs as in a pod, but for the API server."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.jobs.in_pods import keeper
+
+RUNS: dict[str, Any] = {"metadata": {}, "status": {"phase": "Running"}}
+GOES: dict[str, Any] = {"metadata": {"deletionTimestamp": "2026-11-22T00:00:00Z"}, "status": {"phase": "Running"}}
+ENDED: dict[str, Any] = {"metadata": {}, "status": {"phase": "Succeeded"}}
+LAUNCHER, WORKERS = "batch.kubernetes.io/job-name=mnist-launcher", "gpumpi.io/job=mnist,gpumpi.io/role=worker"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "mpi-jobs.mnist"
+    folder.mkdir()
+    (folder / "id_rsa").write_text("private")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Pytest's own, after each test."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+class Api:
+    """Pods by labels, look after look; the last look stays. No time passes but by sleeping."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
+        self._looks, self._now, self.signal_at = looks, 0.0, -1.0
+        monkeypatch.setattr(keeper, "pods", self.pods)
+        monkeypatch.setattr(keeper.time, "monotonic", lambda: self._now)
+        monkeypatch.setattr(keeper.time, "sleep", self.sleep)
+
+    def pods(self, namespace: str, labels: str) -> "list[dict[str, Any]]":
+        assert namespace == "mpi-jobs"
+        looks = self._looks["workers" if labels == WORKERS else "launcher"]
+        seen = looks.pop(0) if len(looks) > 1 else looks[0]
+        if isinstance(seen, OSError):
+            raise seen
+        return list(seen)
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        if 0 <= self.signal_at <= self._now:
+            self.signal_at = -1.0
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def denied(code: int) -> OSError:
+    return keeper.urllib.error.HTTPError("https://kubernetes", code, "no", {}, None)  # type: ignore[arg-type]
+
+
+def run(keys: Path) -> None:
+    keeper.main("mpi-jobs", "mnist-launcher", 2, str(keys), WORKERS)
+
+
+def test_the_keys_go_when_the_launcher_has_ended(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Api(monkeypatch, launcher=[[RUNS], denied(503), [RUNS], [ENDED]], workers=[[RUNS]])
+    run(keys)
+    assert not keys.exists()
+
+
+TAKEN_AWAY: dict[str, dict[str, list[Any]]] = {
+    "the workers go": {"launcher": [[RUNS]], "workers": [[RUNS, GOES], [GOES, GOES]]},
+    "the workers have gone": {"launcher": [[GOES]], "workers": [[]]},
+    "its rights have gone": {"launcher": [[RUNS]], "workers": [[RUNS], denied(403)]},
+    "its account has gone": {"launcher": [[RUNS]], "workers": [denied(401)]},
+    "no launcher is left": {"launcher": [[RUNS], []], "workers": [[RUNS]]},
+}
+
+
+@pytest.mark.parametrize("looks", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
+def test_the_keys_go_when_the_job_is_taken_away(keys: Path, monkeypatch: pytest.MonkeyPatch, looks: dict[str, list[Any]]) -> None:
+    api = Api(monkeypatch, **{name: list(each) for name, each in looks.items()})
+    api.signal_at = 1.0
+    with pytest.raises(SystemExit) as ended:
+        run(keys)
+    assert ended.value.code == 143
+    assert not keys.exists()
+
+
+STAYS: dict[str, dict[str, list[Any]]] = {
+    "the others run": {"launcher": [[RUNS]], "workers": [[RUNS, RUNS]]},
+    "its node is drained, with the launcher on it": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
+    "nobody answers": {"launcher": [[RUNS]], "workers": [denied(503)]},
+}
+
+
+@pytest.mark.parametrize("looks", STAYS.values(), ids=STAYS)
+def test_the_keys_stay_when_the_keeper_alone_has_to_go(
+    keys: Path, monkeypatch: pytest.MonkeyPatch, looks: dict[str, list[Any]]
+) -> None:
+    api = Api(monkeypatch, **{name: list(each) for name, each in looks.items()})
+    api.signal_at = 1.0
+    with pytest.raises(SystemExit):
+        run(keys)
+    assert (keys / "id_rsa").exists()
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on the PATH")
+def test_every_pod_takes_the_same_pair_from_the_volume_whoever_comes_first(tmp_path: Path) -> None:
+    folder, script = tmp_path / "volume" / "ssh" / "mpi-jobs.mnist", Path(keeper.__file__).with_name("keys_on_volume.sh")
+    owns = [tmp_path / f"pod-{number}" for number in range(8)]
+    for own in owns:
+        own.mkdir()
+    started = [subprocess.Popen(["/bin/sh", str(script), str(folder), str(own)]) for own in owns]
+    assert [process.wait() for process in started] == [0] * len(owns)
+    for name in ("id_rsa", "id_rsa.pub", "authorized_keys"):
+        assert {(own / name).read_bytes() for own in owns} == {(folder / name).read_bytes()}
+    assert [oct((own / "id_rsa").stat().st_mode) for own in owns] == ["0o100600"] * len(owns)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name], "no half-made one is left"

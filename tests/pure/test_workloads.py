@@ -1,0 +1,37 @@
+"""Every folder of `workloads/` can be submitted: a valid job, an image that is there, its program in it, a README."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from infra.jobs.reading import read
+from infra.jobs.render import render
+from localcloud.images.catalogue import WORKLOAD_IMAGES, find, whole_name
+from localcloud.images.recipes import Source
+from tests.docs.tables import ROOT
+from tests.pure.job_world import KEYS, cluster
+
+WORKLOADS = sorted(path for path in (ROOT / "workloads").iterdir() if path.is_dir() and not path.name.startswith("_"))
+PAGE = (ROOT / "docs" / "jobs.md").read_text()
+
+
+@pytest.mark.parametrize("folder", WORKLOADS, ids=lambda folder: folder.name)
+def test_a_workload_is_a_valid_job_whose_image_has_its_program(folder: Path) -> None:
+    job = read(folder / "job.yaml", cluster())
+    assert job.name == folder.name
+    assert render(job, cluster(), lambda: KEYS)
+    image = find(whole_name(job.image if ":" in job.image else f"{job.image}:latest"))
+    assert image in WORKLOAD_IMAGES, "named for its workload"
+    inside = {f"/{path}" for layer in image.layers if isinstance(layer, Source) for path, _ in layer.files()}
+    named = re.findall(r"/workloads/[\w./-]+\w", shlex.join([*(job.prepare or ()), *job.command]))
+    assert named and set(named) <= inside
+
+
+@pytest.mark.parametrize("folder", WORKLOADS, ids=lambda folder: folder.name)
+def test_a_workload_says_how_it_is_submitted_and_the_page_of_jobs_names_it(folder: Path) -> None:
+    submitted = f"scripts/cluster submit workloads/{folder.name}/job.yaml --follow"
+    assert submitted in (folder / "README.md").read_text()
+    assert submitted in (folder / "job.yaml").read_text()
+    assert f"(../workloads/{folder.name}/README.md)" in PAGE

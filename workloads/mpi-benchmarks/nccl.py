@@ -1,0 +1,111 @@
+"""NCCL's bus bandwidth, judged: every rank runs this, and it runs `all_reduce_perf` of NVIDIA's nccl-tests.
+
+Rank 0 prints the table and whether the network carries what it is sold for. The floor follows from the type's own line rate
+(EC2's NetworkPerformance, in GPUMPI_LINE_RATE_GBPS), not from a list of types: the line rate itself for two nodes, where NCCL's
+tree may even exceed it (https://github.com/NVIDIA/nccl-tests/issues/22), and 0.9 of it from three nodes on.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+PROGRAM = "/opt/nccl-tests/all_reduce_perf"
+LARGE = 2 << 30
+"""Bytes from which on a message shows the bandwidth, and not the latency."""
+TWO_NODES, MORE_NODES = 1.0, 0.9
+_LINE = re.compile(
+    r"^ *(?P<size>\d+) +\d+ +\w+ +\w+ +-?\d+"
+    r" +[\d.]+ +[\d.]+ +(?P<bus>[\d.]+) +(?P<wrong>\S+) +[\d.]+ +[\d.]+ +(?P<bus_in_place>[\d.]+) +(?P<wrong_in_place>\S+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of nccl-tests."""
+
+    size: int
+    """Bytes."""
+    bus: float
+    """GB/s, the better one of in place and not."""
+    wrong: bool
+
+
+def results(output: str) -> "list[Result]":
+    """What nccl-tests printed."""
+    return [
+        Result(
+            int(line["size"]),
+            max(float(line["bus"]), float(line["bus_in_place"])),
+            any(line[key] not in ("0", "N/A") for key in ("wrong", "wrong_in_place")),
+        )
+        for line in _LINE.finditer(output)
+    ]
+
+
+def floor(nodes: int, line_rate_gbps: float) -> "float | None":
+    """GB/s that large messages must reach; None on one node, where no network is in between."""
+    if nodes < 2:
+        return None
+    return line_rate_gbps / 8 * (TWO_NODES if nodes == 2 else MORE_NODES)
+
+
+def verdict(found: "list[Result]", nodes: int, line_rate_gbps: "float | None") -> "tuple[bool, str]":
+    """Whether it is fast enough, and why."""
+    if not found:
+        return False, "nccl-tests printed no result"
+    if wrong := [result.size for result in found if result.wrong]:
+        return False, f"wrong sums at {wrong} bytes"
+    best = max(found, key=lambda result: result.bus)
+    reached = f"{best.bus:.1f} GB/s at {best.size} bytes on {nodes} node{'' if nodes == 1 else 's'}"
+    if line_rate_gbps is None:
+        return True, f"{reached}; not judged: EC2 promises this type no rate of its own"
+    least = floor(nodes, line_rate_gbps)
+    if least is None:
+        return True, f"{reached}; not judged: there is no network"
+    large = [result for result in found if result.size >= LARGE]
+    if not large:
+        return False, f"{reached}; cannot be judged below {LARGE} bytes: measure up to there"
+    best = max(large, key=lambda result: result.bus)
+    share = f"{best.bus:.1f} GB/s at {best.size} bytes is {best.bus / (line_rate_gbps / 8):.0%} of the line rate"
+    rule = f"{nodes} nodes must reach {least:g} GB/s"
+    if best.bus >= least:
+        return True, f"{share}; {rule}"
+    return False, f"{share}; {rule}: look whether NCCL's log says NET/OFI with GDRDMA, and at the placement group"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", default=PROGRAM)
+    parser.add_argument("--largest", default="16G")
+    rate = os.environ.get("GPUMPI_LINE_RATE_GBPS")
+    parser.add_argument("--line-rate-gbps", type=float, default=float(rate) if rate else None, help="of one node")
+    arguments = parser.parse_args()
+    try:
+        rank, size, local = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_SIZE"))
+    except KeyError as error:
+        print(f"{error} is not set: start this as a rank of Open MPI, as workloads/mpi-benchmarks/job.yaml does", file=sys.stderr)
+        return 1
+    try:
+        done = subprocess.run(
+            [arguments.program, "-b", "8", "-e", arguments.largest, "-f", "2", "-g", "1"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        print(f"{arguments.program} is not in this image: amis/provisioners/build-nccl-tests.sh builds it", file=sys.stderr)
+        return 1
+    if rank or done.returncode:
+        return done.returncode
+    print(done.stdout, flush=True)
+    fine, why = verdict(results(done.stdout), size // local, arguments.line_rate_gbps)
+    print(f"nccl: {'ok' if fine else 'FAILED'}: {why}", flush=True)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

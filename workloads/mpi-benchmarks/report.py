@@ -1,0 +1,80 @@
+"""Figures by size of the message, as a table and as a drawing."""
+
+import math
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 400, 70, 50, 50
+COLOURS = {"latency, us": "#1b6ca8", "allreduce, us": "#b5452c", "bandwidth, MB/s": "#3a8a4d"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size."""
+
+    size: int
+    """Bytes of a message."""
+    latency_us: float
+    """One way."""
+    bandwidth: float
+    """MB/s, one way."""
+    allreduce_us: float
+    right: bool = True
+    """Whether the sum was right."""
+
+    def figures(self) -> "dict[str, float]":
+        return {
+            "bytes": self.size,
+            "latencyMicroseconds": round(self.latency_us, 2),
+            "bandwidthMegabytesPerSecond": round(self.bandwidth, 2),
+            "allreduceMicroseconds": round(self.allreduce_us, 2),
+        }
+
+
+def table(rows: "list[Row]") -> str:
+    head = f"{'bytes':>12}  {'latency us':>12}  {'MB/s':>12}  {'allreduce us':>14}"
+    lines = [f"{row.size:12}  {row.latency_us:12.2f}  {row.bandwidth:12.2f}  {row.allreduce_us:14.2f}" for row in rows]
+    return "\n".join([head, *lines])
+
+
+def chart(rows: "list[Row]", title: str) -> str:
+    """An SVG; both axes are logarithmic."""
+    series = {
+        "latency, us": [row.latency_us for row in rows],
+        "allreduce, us": [row.allreduce_us for row in rows],
+        "bandwidth, MB/s": [row.bandwidth for row in rows],
+    }
+    decades = max(1, math.ceil(math.log10(max(max(values) for values in series.values()))))
+    lowest = min(0, math.floor(math.log10(min(min(values) for values in series.values()))))
+    across = max(1, len(rows) - 1)
+
+    def x(number: int) -> float:
+        return LEFT + number * (WIDTH - LEFT - 150) / across
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (math.log10(value) - lowest) * (HEIGHT - TOP - BOTTOM) / (decades - lowest)
+
+    parts = [f'<text x="{LEFT}" y="25" font-weight="bold">{escape(title)}</text>']
+    for exponent in range(lowest, decades + 1):
+        at = y(10.0**exponent)
+        parts.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - 150}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**exponent:g}</text>')
+    for number, row in enumerate(rows):
+        parts.append(f'<text x="{x(number):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{short(row.size)}</text>')
+    for name, values in series.items():
+        points = " ".join(f"{x(number):.1f},{y(value):.1f}" for number, value in enumerate(values))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+        parts.append(f'<text x="{WIDTH - 142}" y="{y(values[-1]) + 4:.1f}" fill="{COLOURS[name]}">{name}</text>')
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">{"".join(parts)}</svg>\n'
+
+
+def short(size: int) -> str:
+    """
+    >>> short(4), short(65536), short(1 << 30)
+    ('4', '64K', '1G')
+    """
+    for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size >= unit:
+            return f"{size // unit}{letter}"
+    return str(size)
