@@ -73,7 +73,7 @@ def test_every_target_is_among_the_choices() -> None:
     assert {told["target"] for told in CHOICES} == set(FORMS)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     kind=st.sampled_from(sorted(FORMS)),
     size=st.integers(1, 1000),
