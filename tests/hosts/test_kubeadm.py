@@ -84,6 +84,7 @@ def nodes(host: BareHost) -> dict[str, dict[str, Any]]:
     return {node["metadata"]["name"]: node for node in json.loads(kubectl(host, "get", "nodes", "-o", "json"))["items"]}
 
 
+@pytest.mark.mission("E", "kubeadm")
 def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) -> None:
     first, second = hosts
     with (first.root / CONFIG.removeprefix("/")).open("a") as file:
@@ -105,6 +106,7 @@ def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) 
     assert {node["spec"]["podCIDR"].rpartition(".")[0].rpartition(".")[0] for node in found.values()} == {"10.244"}
 
 
+@pytest.mark.mission("E", "kubeadm")
 def test_upstreams_pod_network_is_wanted_on_every_node(hosts: Sequence[BareHost]) -> None:
     """Its pods do not run, for want of containers."""
     first = hosts[0]
