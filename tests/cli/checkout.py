@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -90,3 +91,8 @@ class Said:
     def succeeded(self) -> "Said":
         assert self.code == 0, self.err + self.out
         return self
+
+
+def hear_interrupts() -> None:
+    """As in a terminal. Where a shell runs the tests in the background, they ignore ^C, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -18,7 +18,7 @@ from localcloud.hosts import ami, capability
 from localcloud.hosts.capability import Capability
 from localcloud.images.recipes import versions
 from localcloud.instance import LocalCloud
-from tests.cli.checkout import Checkout
+from tests.cli.checkout import Checkout, hear_interrupts
 from tests.hosts.cluster import namespaces, remains
 
 pytestmark = pytest.mark.xdist_group("packer")  # takes what the tests of AMIs have compiled
@@ -89,7 +89,14 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
     command = [sys.executable, "scripts/cluster", "demo", "--ec2"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}
     with subprocess.Popen(
-        command, cwd=checkout.folder, env=kept, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0
+        command,
+        cwd=checkout.folder,
+        env=kept,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        preexec_fn=hear_interrupts,
     ) as demo:
         assert demo.stdout is not None
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.instance import LocalCloud
-from tests.cli.checkout import FOREIGN_SHELL, Checkout
+from tests.cli.checkout import FOREIGN_SHELL, Checkout, hear_interrupts
 from tests.engine.waiting import until
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
@@ -83,11 +83,6 @@ def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, 
         LocalCloud(cloud_home).control().set_delays(0)
     assert up.json["ok"]
     assert "working on gpumpi-small-cluster" in up.err
-
-
-def hear_interrupts() -> None:
-    """As in a terminal. Where a shell runs the tests in the background, they ignore ^C, and so would what they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
