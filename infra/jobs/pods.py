@@ -103,16 +103,15 @@ STARTED_SECONDS: Final = 300
 
 
 def ssh_probes() -> Manifest:
-    """Ready is a worker that takes a connection: then it has a name in DNS, and the launcher may come.
+    """Ready is a worker that took a connection: then it has a name in DNS, and the launcher may come.
 
-    Asked often until then, hardly ever after: sshd starts a process for whoever connects, also for a probe. On a node with many
-    workers that took the time that the ranks needed. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    Never asked again: sshd starts a process for whoever connects, also for a probe, and a pod whose sshd ends ends itself. Without a
+    readiness probe a container is ready as soon as it has started; with one, on a node that is younger than the probe's period, only
+    after a random part of it. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)
     """
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
-    return {
-        "startupProbe": {**connect, "periodSeconds": 1, "failureThreshold": STARTED_SECONDS},
-        "readinessProbe": {**connect, "periodSeconds": 60, "failureThreshold": 3},
-    }
+    return {"startupProbe": {**connect, "periodSeconds": 1, "failureThreshold": STARTED_SECONDS}}
 
 
 def launcher_resources(cpu_factor: float) -> Manifest:
