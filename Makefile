@@ -72,7 +72,7 @@ lock: ## renew requirements.lock from requirements*.txt (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 tests/audit/requirements.in -o tests/audit/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 localcloud/tools/aws-cli/requirements.in -o localcloud/tools/aws-cli/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.10 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/chainermn.in -o amis/frameworks/chainermn.txt
-	for set in tensorflow horovod; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
+	for set in tensorflow horovod boto3; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
 
 clean: ## stop the local cloud and remove what was made here (not the cache of built tools)
 	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop

@@ -7,11 +7,11 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 "$here/install-packages.sh" ca-certificates openssh-client python3 python3-pip
 install -d -m 0755 /etc/gpumpi /opt/gpumpi/join/gpumpi_join
 install -m 0644 "$here"/../join/gpumpi_join/*.py /opt/gpumpi/join/gpumpi_join/
-if ! cmp --silent "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt; then
+if ! cmp --silent "$here/../frameworks/boto3.txt" /opt/gpumpi/join/boto3.txt; then
   rm -rf /opt/gpumpi/join/packages
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --require-hashes \
-    --requirement "$here/../join/requirements.txt" --target /opt/gpumpi/join/packages
-  install -m 0644 "$here/../join/requirements.txt" /opt/gpumpi/join/requirements.txt
+    --requirement "$here/../frameworks/boto3.txt" --target /opt/gpumpi/join/packages
+  install -m 0644 "$here/../frameworks/boto3.txt" /opt/gpumpi/join/boto3.txt
 fi
 cat >/usr/local/bin/gpumpi-join <<'END'
 #!/bin/sh

