@@ -43,6 +43,13 @@ def _index(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
 
 
+def job_containers(pod: Object) -> list[Object]:
+    """States of containers whose logs are the job's, in their order: not of one that only runs beside the others, without end."""
+    beside = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
+    found = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
+    return [one for one in found if one["name"] not in beside]
+
+
 @dataclass
 class PodLog:
     """A container's log, read on where it was left."""
@@ -124,8 +131,8 @@ class Follower:
 
     def _stream(self, pod: Object, number: int) -> None:
         """What a pod's containers have written and write, one after the other, until each ends or the connection does."""
-        name, status = pod["metadata"]["name"], pod["status"]
-        for one in [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]:
+        name = pod["metadata"]["name"]
+        for one in job_containers(pod):
             state = one.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cli.cluster_access import Cluster, Failed, Missing, Object
 from cli.exit_codes import REFUSED
 from cli.job_state import JobState, state_of
-from infra.jobs.render import Piece
+from infra.jobs.render import Piece, owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 from infra.problems import did_you_mean
 
@@ -82,48 +82,29 @@ def is_of(workload: Object, state: JobState) -> bool:
     return any(owner["kind"] == state.kind and owner["name"] == state.object_name for owner in owners)
 
 
-@dataclass(frozen=True)
-class Owner:
-    """An object whose end is that of others."""
-
-    made: Object
-
-    def reference(self) -> Object:
-        """An owner and no controller. What a queued job controls Kueue takes for a part of it, which does not wait in the queue;
-        and a Job among that, as the keeper, is suspended for ever when it comes before the admission (reconciler.go there)."""
-        return {
-            "apiVersion": self.made["apiVersion"],
-            "kind": self.made["kind"],
-            "name": self.made["metadata"]["name"],
-            "uid": self.made["metadata"]["uid"],
-            "controller": False,
-            "blockOwnerDeletion": False,
-        }
-
-
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
     """Make the objects of a job, the one that is the job first: the others belong to it and go with it.
 
     Where one is refused, what was made goes again. Raises Failed.
     """
-    main: Owner | None = None
-    keeper: Owner | None = None
+    main: Object | None = None
+    keeper: Object | None = None
     for piece in pieces:
         owner = keeper if piece.owner == "keeper" else main if piece.owner == "main" else None
         manifest = piece.manifest
         if owner is not None:
-            manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner.reference()]}}
+            reference = owner_reference(owner, owner["metadata"]["uid"])
+            manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
         try:
             made = _made(cluster, manifest)
         except Failed:
             if main is not None:
-                metadata = main.made["metadata"]
-                cluster.delete(main.made["kind"], metadata["name"], metadata["namespace"])
+                cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
             raise
         if main is None:
-            main = Owner(made)
+            main = made
         if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
-            keeper = Owner(made)
+            keeper = made
 
 
 def _made(cluster: Cluster, manifest: Object) -> Object:

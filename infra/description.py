@@ -53,4 +53,5 @@ def _namespace(name: str, settings: Settings) -> NamespaceDescription:
         queue=QUEUE_NAME if settings.platform.queue else None,
         volumes=volumes,
         priority_classes=tuple(PRIORITIES),
+        key_bucket=True,
     )

@@ -55,6 +55,9 @@ LOGIN_USER: Final = "mpiuser"
 
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
+KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
+"""ConfigMap in each namespace for jobs: the bucket through which its pods exchange public keys."""
+KEY_BUCKET_KEY: Final = "bucket"
 
 NAMESPACE_LIMIT: Final = 20
 """A namespace's name is part of its job role's, of which IAM takes 64 characters."""

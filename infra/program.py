@@ -110,10 +110,9 @@ def _eks(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]
     groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
     system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=base.storage is not None)
     EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
-    _job_roles(settings, base, cluster)
-    scaler = _autoscaler_role(settings, naming, account, cluster)
+    roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
     description = describe(settings, plans)
-    _platform(settings, facts, naming, description, cluster, groups[system], base.storage, scaler, reach)
+    _platform(settings, facts, base, description, cluster, groups[system], roles, reach)
     return {
         **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
@@ -263,9 +262,17 @@ def _placement(pool: str, zone: str, naming: Naming) -> Placement:
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 
-def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> None:
-    """What the pods of jobs may do in AWS."""
+@dataclass(frozen=True)
+class PodRoles:
+    """What pods may do in AWS."""
+
+    jobs: Sequence[PodRole]
+    autoscaler: PodRole | None
+
+
+def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
     naming, account = base.naming, base.account
+    roles: list[PodRole] = []
     for namespace in settings.platform.namespaces:
         args = PodRoleArgs(
             naming,
@@ -276,7 +283,8 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> Non
             policy=base.keys.arn.apply(lambda arn: policies.to_json(policies.exchange_job_keys(arn))),
             cluster_name=cluster.name,
         )
-        PodRole(naming.name(f"{namespace}-job"), args)
+        roles.append(PodRole(naming.name(f"{namespace}-job"), args))
+    return roles
 
 
 def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
@@ -297,21 +305,20 @@ def _autoscaler_role(settings: Settings, naming: Naming, account: Account, clust
 def _platform(
     settings: Settings,
     facts: Facts,
-    naming: Naming,
+    base: Foundation,
     description: ClusterDescription,
     cluster: EksCluster,
     system: NodePool,
-    storage: SharedStorage | None,
-    scaler: PodRole | None,
+    roles: PodRoles,
     reach: Check,
 ) -> None:
     """What runs in the cluster. The module loads pulumi_kubernetes, for which a stack without a platform need not wait."""
     if not settings.installs_platform:
         return
-    from infra.platform.install import AutoscalerWanted, Parts, Platform, PlatformArgs
+    from infra.platform.install import AutoscalerWanted, JobKeys, Parts, Platform, PlatformArgs
     from infra.platform.shared_volume import EfsVolume
 
-    wanted = settings.platform
+    wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
     has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
@@ -330,6 +337,7 @@ def _platform(
         access=cluster.access,
         system_nodes=(system.node_group,),
         autoscaler=AutoscalerWanted(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        job_keys=JobKeys(base.keys.name, roles.jobs),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

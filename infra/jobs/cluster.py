@@ -87,6 +87,8 @@ class NamespaceDescription(_Described):
     volumes: tuple[VolumeDescription, ...] = ()
     priority_classes: tuple[str, ...] = ()
     """What a job may name as its `priority`."""
+    key_bucket: bool = False
+    """Whether its service account may exchange public keys through a bucket, which a ConfigMap of the namespace names."""
 
 
 class ClusterDescription(_Described):

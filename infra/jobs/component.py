@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -12,7 +11,8 @@ import pulumi_kubernetes as kubernetes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.keys import KeyPair
 from infra.jobs.model import Job
-from infra.jobs.render import Piece, of_a_stack, render
+from infra.jobs.pods import Manifest
+from infra.jobs.render import Piece, of_a_stack, owner_reference, render
 from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.site import Site
@@ -52,17 +52,18 @@ class StackJobs(pulumi.ComponentResource):
             return
         # What a job's pods need is there before them; a keeper is there before what goes with it
         made: list[pulumi.Resource] = []
-        keeper: pulumi.Input[str] | None = None
+        keeper: Manifest | None = None
         for piece in [*others, main]:
             one = self._register(piece, text, made, keeper if piece.owner == "keeper" else None)
             if piece.manifest["kind"] == "Job" and piece is not main:
-                keeper = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
+                uid = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
+                keeper = owner_reference(piece.manifest, uid)
             made.append(one)
 
     def _register(
-        self, piece: Piece, text: str, after: Sequence[pulumi.Resource] = (), keeper: pulumi.Input[str] | None = None
+        self, piece: Piece, text: str, after: Sequence[pulumi.Resource] = (), owner: Manifest | None = None
     ) -> pulumi.CustomResource:
-        manifest = _unawaited(piece.manifest, keeper, f"{piece.manifest['metadata']['labels']['gpumpi.io/job']}-keeper")
+        manifest = _unawaited(piece.manifest, owner)
         secret = manifest["kind"] == "Secret"
         options = pulumi.ResourceOptions.merge(
             self._args.site.options(self, *self._args.after, *after),
@@ -92,12 +93,11 @@ def digest(pieces: Sequence[Piece]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def _unawaited(manifest: Mapping[str, Any], keeper: pulumi.Input[str] | None, keeper_name: str) -> dict[str, Any]:
+def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
     """An object whose readiness `up` does not wait for; secrets as Pulumi's secrets."""
     metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
-    if keeper is not None:
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": keeper_name, "uid": keeper}
-        metadata["ownerReferences"] = [{**owner, "controller": False, "blockOwnerDeletion": False}]
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
     whole = {**manifest, "metadata": metadata}
     if manifest["kind"] == "Secret":
         whole["stringData"] = pulumi.Output.secret(manifest["stringData"])

@@ -7,7 +7,7 @@ from pydantic import Field
 from infra.model import Model, Names
 
 Launcher = Literal["mpijob", "openmpi", "torchrun"]
-KeyExchange = Literal["secret", "volume"]
+KeyExchange = Literal["secret", "volume", "s3"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 
 HOROVODRUN = "horovodrun"
@@ -73,8 +73,9 @@ class Job(Model):
     mpi_implementation: MpiImplementation = Field("OpenMPI", description="The MPI in the image; Open MPI 4 and 5 both.")
     key_exchange: KeyExchange = Field(
         "secret",
-        description="How pods of launcher `openmpi` get the job's SSH key: from a Secret, or from the first volume that they "
-        "may write, onto which one of them puts a new one.",
+        description="How pods of launcher `openmpi` get the job's SSH key: from a Secret; from the first volume that they "
+        "may write, onto which one of them puts a new one; or each makes its own, and `s3` is where they show each other the "
+        "public halves.",
     )
     ranks: int | None = Field(None, description="`-np`: ranks in all; every slot by default.")
     per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")

@@ -5,23 +5,11 @@ more: it waits for the launcher's end and ends itself; since the StatefulSet bel
 deletes as soon as it is finished, the workers go with it. So they go too where a launcher was killed or its node lost.
 """
 
-from typing import Final
-
-from infra.jobs import hostfile
-from infra.jobs.in_pods import shell, text
-from infra.jobs.keys import KeyPair
+from infra.jobs import hostfile, key_exchange
+from infra.jobs.in_pods import python
 from infra.jobs.mpijob import launcher_container, pod_metadata, prepared, worker_container
-from infra.jobs.pods import SSH_PORT, Manifest, World, container, launcher_pod, on_pool, writable_path
-from infra.jobs.quantities import mib
+from infra.jobs.pods import SSH_PORT, Manifest, World, container, helper_resources, launcher_pod, on_pool
 from infra.naming import job_labels
-
-KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
-"""Key in the Secret and file below ~/.ssh, as with mpi-operator: an image serves both launchers."""
-
-KEYS: Final = "/keys"
-"""Where an init container leaves the keys of its pod."""
-
-KEEPER_CPU_MILLIS, KEEPER_CPU_LIMIT, KEEPER_MEMORY_MIB = 20, "200m", 64
 
 DEADLINE_SLACK_SECONDS = 60
 """After the launcher's own deadline."""
@@ -38,8 +26,8 @@ def keeper_name(job: str) -> str:
 def workers(world: World) -> Manifest:
     """All at once; each comes back when it is lost, as long as the job runs."""
     job = world.job
-    pod = on_pool(world, [worker_container(world)])
-    _with_keys(pod, world)
+    pod = on_pool(world, [worker_container(key_exchange.with_room(world))])
+    key_exchange.add_to(pod, world)
     metadata = world.metadata(f"{job.name}-worker", "workers")
     metadata["labels"] |= world.queue_label  # as a group: all of them or none
     return {
@@ -72,16 +60,6 @@ def config(world: World) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": content}}
 
 
-def secret(world: World, keys: KeyPair) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": world.metadata(f"{world.job.name}-ssh", "keys"),
-        "type": "kubernetes.io/ssh-auth",
-        "stringData": {"ssh-privatekey": keys.private, "ssh-publickey": keys.public},
-    }
-
-
 def launcher(world: World) -> Manifest:
     """The Job that is the job: its end is the job's, and everything else belongs to it."""
     job = world.job
@@ -91,7 +69,7 @@ def launcher(world: World) -> Manifest:
     # The GPUs are the workers', also where the container runtime would hand out all that there are
     main["env"] += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
     pod = launcher_pod(world, [main], [hosts], restartPolicy="Never", **prepared(world))
-    _with_keys(pod, world)
+    key_exchange.add_to(pod, world)
     metadata = world.metadata(launcher_name(job.name), "job")
     metadata["labels"] |= world.queue_label
     return {
@@ -108,25 +86,6 @@ def launcher(world: World) -> Manifest:
     }
 
 
-def _with_keys(pod: Manifest, world: World) -> None:
-    job = world.job
-    if job.key_exchange == "secret":
-        items = [{"key": key, "path": file} for key, file in KEY_FILES]
-        source: Manifest = {"secret": {"secretName": f"{job.name}-ssh", "items": items}}
-    else:
-        source = {"emptyDir": {"medium": "Memory", "sizeLimit": mib(1)}}
-        made = container(world, "keys", shell("keys_on_volume.sh", _folder(world), KEYS), {}, resources=_little(world))
-        made["volumeMounts"].append({"name": "ssh-auth", "mountPath": KEYS})
-        pod["initContainers"] = [made, *pod.get("initContainers", [])]
-    pod["volumes"].append({"name": "ssh-auth", **source})
-    pod["containers"][0]["volumeMounts"].append({"name": "ssh-auth", "mountPath": f"{job.home}/.ssh", "readOnly": True})
-
-
-def _folder(world: World) -> str:
-    """Where the job's key pair lies on its volume, as long as it runs."""
-    return f"{writable_path(world.job, world.namespace)}/.gpumpi/ssh/{world.namespace.name}.{world.job.name}"
-
-
 # --- the keeper --------------------------------------------------------------------------------------------------------
 
 
@@ -135,8 +94,11 @@ def keeper(world: World) -> Manifest:
     job = world.job
     arguments = [world.namespace.name, launcher_name(job.name), str(job.backoff_limit)]
     if job.key_exchange == "volume":
-        arguments += [_folder(world), ",".join(f"{key}={value}" for key, value in job_labels(job.name, role="worker").items())]
-    main = container(world, "keeper", ["python3", "-c", text("keeper.py"), *arguments], {}, resources=_little(world))
+        arguments += [
+            key_exchange.folder(world),
+            ",".join(f"{key}={value}" for key, value in job_labels(job.name, role="worker").items()),
+        ]
+    main = container(world, "keeper", python("keeper.py", *arguments), {}, resources=helper_resources(world))
     pod = launcher_pod(world, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
     metadata = world.metadata(keeper_name(job.name), "keeper")
@@ -153,12 +115,6 @@ def keeper(world: World) -> Manifest:
             "template": {"metadata": pod_metadata(world, "keeper"), "spec": pod},
         },
     }
-
-
-def _little(world: World) -> Manifest:
-    amounts = {"memory": mib(KEEPER_MEMORY_MIB)}
-    request = max(1, int(KEEPER_CPU_MILLIS * world.cluster.cpu_request_factor))
-    return {"requests": {"cpu": f"{request}m", **amounts}, "limits": {"cpu": KEEPER_CPU_LIMIT, **amounts}}
 
 
 def access(world: World) -> list[Manifest]:

@@ -105,9 +105,9 @@ STARTED_SECONDS: Final = 300
 def ssh_probes() -> Manifest:
     """Ready is a worker that took a connection: then it has a name in DNS, and the launcher may come.
 
-    Never asked again: sshd starts a process for whoever connects, also for a probe, and a pod whose sshd ends ends itself. Without a
-    readiness probe a container is ready as soon as it has started; with one, on a node that is younger than the probe's period, only
-    after a random part of it. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    Never asked again: sshd starts a process for whoever connects, also for a probe, and a pod whose sshd ends ends itself.
+    Without a readiness probe a container is ready as soon as it has started; with one, on a node that is younger than the
+    probe's period, only after a random part of it. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)
     """
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
@@ -121,6 +121,16 @@ def launcher_resources(cpu_factor: float) -> Manifest:
         "requests": {"cpu": f"{request}m", "memory": memory},
         "limits": {"cpu": LAUNCHER_CPU_LIMIT, "memory": memory},
     }
+
+
+HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, HELPER_MEMORY_MIB = 20, "200m", 64
+
+
+def helper_resources(world: World, memory_mib: int = HELPER_MEMORY_MIB) -> Manifest:
+    """For what serves the ranks and is none."""
+    amounts = {"memory": mib(memory_mib)}
+    request = max(1, int(HELPER_CPU_MILLIS * world.cluster.cpu_request_factor))
+    return {"requests": {"cpu": f"{request}m", **amounts}, "limits": {"cpu": HELPER_CPU_LIMIT, **amounts}}
 
 
 # --- pods --------------------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from infra.jobs import openmpi
+from infra.jobs import key_exchange, openmpi
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.keys import KeyPair, fresh
 from infra.jobs.model import Job
@@ -46,12 +46,22 @@ def _openmpi(world: World, keys: KeyPair) -> list[Piece]:
     keeper = [*openmpi.access(world), openmpi.keeper(world)] if keeps else []
     return [
         Piece(openmpi.launcher(world), None),
-        *([Piece(openmpi.secret(world, keys))] if world.job.key_exchange == "secret" else []),
+        *([Piece(key_exchange.secret(world, keys))] if world.job.key_exchange == "secret" else []),
         Piece(openmpi.config(world)),
         Piece(openmpi.service(world)),
         *map(Piece, keeper),
         Piece(openmpi.workers(world), "keeper" if keeps else "main"),
     ]
+
+
+def owner_reference(main: Manifest, uid: Any) -> Manifest:
+    """The reference to an object with whose end another one ends: an owner, and no controller.
+
+    What a queued job controls Kueue takes for a part of it, which does not wait in the queue; and a Job among that, as the
+    keeper, is suspended for ever when it comes before the admission (reconciler.go there).
+    """
+    names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
+    return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}
 
 
 def of_a_stack(job: Job) -> Job:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from infra.jobs import hostfile, mpi_environment, openmpi
+from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
 from infra.jobs.pods import World, writable_path
@@ -241,9 +242,15 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 
 def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    if job.launcher != "openmpi" or job.key_exchange != "volume":
+    if job.launcher != "openmpi" or job.key_exchange == "secret":
         return
-    if writable_path(job, cluster.namespace(job.namespace) or NamespaceDescription()) is None:
+    namespace = cluster.namespace(job.namespace) or NamespaceDescription()
+    if job.key_exchange == "s3":
+        if not namespace.key_bucket:
+            way_out = "write secret or volume"
+            yield Problem("keyExchange", f"s3 needs the key bucket that stacks of target eks make, and this has none; {way_out}")
+        return
+    if writable_path(job, namespace) is None:
         way_out = "name a ReadWriteMany volume under volumes, or write secret"
         yield Problem("keyExchange", f"volume needs one that the job may write, and it has none; {way_out}")
     if job.clean_pod_policy == "None":
@@ -310,4 +317,14 @@ def fits_the_slots(world: World) -> Iterator[Problem]:
         yield Problem("ranks", f"{job.ranks} do not fit {hosts} worker{'' if hosts == 1 else 's'} of {each}; {way_out}")
 
 
-OF_WORLD: tuple[Callable[[World], Iterator[Problem]], ...] = (fits_a_node, fits_the_pool, fits_the_slots)
+def has_room_for_keys(world: World) -> Iterator[Problem]:
+    """What exchanges keys runs beside the ranks, in the worker's share."""
+    least = 2 * keys.FOLLOWER_MEMORY_MIB
+    if world.job.key_exchange == "s3" and world.size.memory_mib < least:
+        way_out = f"raise it to {least}Mi, or write keyExchange: secret"
+        yield Problem(
+            "resources.memory", f"{world.size.memory_mib} MiB leave no room for keyExchange s3 beside the ranks; {way_out}"
+        )
+
+
+OF_WORLD: tuple[Callable[[World], Iterator[Problem]], ...] = (fits_a_node, fits_the_pool, fits_the_slots, has_room_for_keys)

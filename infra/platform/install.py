@@ -44,6 +44,15 @@ class AutoscalerWanted:
 
 
 @dataclass(frozen=True)
+class JobKeys:
+    """The bucket through which job pods exchange public keys."""
+
+    bucket: pulumi.Input[str]
+    rights: Sequence[pulumi.Resource]
+    """What lets the pods in; a pod that was made before never gets in."""
+
+
+@dataclass(frozen=True)
 class PlatformArgs:
     naming: Naming
     kubernetes_version: str
@@ -65,6 +74,7 @@ class PlatformArgs:
     efa_registry: str | None = None
     """Where EKS keeps its own images in the region; with it the EFA device plugin is installed."""
     autoscaler: AutoscalerWanted | None = None
+    job_keys: JobKeys | None = None
     jobs: Sequence[Job] = ()
 
 
@@ -140,12 +150,15 @@ class Platform(pulumi.ComponentResource):
         """Returns what must be there before a job."""
         args, site = self._args, self._site
         names = [one.name for one in args.description.namespaces]
-        wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, after=operators)
+        keys = args.job_keys
+        bucket = keys.bucket if keys else None
+        wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, bucket, after=operators)
         made = Namespaces(self._naming.name("namespaces"), wanted, self._child)
+        before_jobs: list[pulumi.Resource] = [made, *(keys.rights if keys else ())]
         if args.volume is not None:
             volume = SharedVolumeArgs(site, args.volume, made.namespaces)
-            return [made, SharedVolume(self._naming.name("shared-volume"), volume, self._child)]
-        return [made]
+            before_jobs.append(SharedVolume(self._naming.name("shared-volume"), volume, self._child))
+        return before_jobs
 
     def _install_autoscaler(self) -> None:
         args, wanted = self._args, self._args.autoscaler

@@ -7,7 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.naming import COMPONENT, JOB_SERVICE_ACCOUNT, JOBS_LABEL, PRIORITIES, QUEUE_NAME
+from infra.naming import COMPONENT, JOB_SERVICE_ACCOUNT, JOBS_LABEL, KEY_BUCKET_CONFIG, KEY_BUCKET_KEY, PRIORITIES, QUEUE_NAME
 from infra.platform import admission
 from infra.platform.site import Site
 
@@ -25,6 +25,8 @@ class NamespacesArgs:
     names: Sequence[str]
     queue_api: str | None
     """Version of the queue's API; None: there is no queue."""
+    key_bucket: pulumi.Input[str] | None = None
+    """Through which job pods exchange public keys, where there is one."""
     after: Sequence[pulumi.Resource] = ()
     """What must still run when a namespace goes: jobs in it may wait for their queue or operator to let go of them."""
 
@@ -33,7 +35,8 @@ class Namespaces(pulumi.ComponentResource):
     """Creates:
     - priority classes for jobs, none of which stops a job that runs
     - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs talk among themselves and out, nobody
-      talks in), a limit range (small requests where a pod names none), a service account without a token, and a queue
+      talks in), a limit range (small requests where a pod names none), a service account without a token, a queue, and the
+      key bucket's name
     """
 
     def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -82,6 +85,13 @@ class Namespaces(pulumi.ComponentResource):
             opts=inside,
         )
         self._create_network_policy(namespace, inside)
+        if args.key_bucket is not None:
+            kubernetes.core.v1.ConfigMap(
+                f"{self._name}-{namespace}-key-bucket",
+                metadata={"name": KEY_BUCKET_CONFIG, "namespace": namespace},
+                data={KEY_BUCKET_KEY: args.key_bucket},
+                opts=inside,
+            )
         if args.queue_api is not None:
             kubernetes.apiextensions.CustomResource(
                 f"{self._name}-{namespace}-queue",

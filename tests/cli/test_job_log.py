@@ -11,6 +11,7 @@ from cli import job_log, job_objects
 from cli.job_log import Follower
 from cli.job_state import JobState, Phase
 
+BESIDE = {"keys": "terminated", "keys-of-others": "running"}
 LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
 
 
@@ -27,7 +28,7 @@ class Log:
 def launcher(name: str, restarts: int, state: str) -> dict[str, Any]:
     status = {"name": "launcher", "restartCount": restarts, "state": {state: {}}}
     metadata = {"name": name, "creationTimestamp": name, "labels": {"training.kubeflow.org/job-role": "launcher"}}
-    return {"metadata": metadata, "status": {"containerStatuses": [status]}}
+    return {"metadata": metadata, "spec": {}, "status": {"containerStatuses": [status]}}
 
 
 def job(phase: Phase) -> JobState:
@@ -57,3 +58,11 @@ def test_a_launcher_that_is_started_anew_in_its_pod_is_read_on(
     assert code == 0
     assert out.getvalue().splitlines()[:3] == ["a: cannot reach a worker", "a: cannot reach a worker", "a: pi is 3.14"]
     assert notes.getvalue().splitlines() == ["cluster: attempt 2: a", "cluster: attempt 3: a"]
+
+
+def test_a_container_that_runs_beside_the_launcher_keeps_nobody_from_the_launchers_log() -> None:
+    pod = launcher("a", 0, "running")
+    pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
+    running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
+    pod["status"]["initContainerStatuses"] = running
+    assert [one["name"] for one in job_log.job_containers(pod)] == ["keys", "launcher"]

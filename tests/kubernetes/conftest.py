@@ -50,6 +50,14 @@ def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
         assert remains(cloud) == []
 
 
+@pytest.fixture
+def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
+    """Also of a test that failed: what holds GPUs keeps everybody else waiting."""
+    yield
+    for job in job_cluster.cluster("jobs", "--json").json:
+        job_cluster.cluster("cancel", job["name"])
+
+
 @pytest.fixture(scope="session")
 def job_cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
     """A cluster with the whole platform, for all tests of jobs; each has jobs of its own name and removes them."""

@@ -1,14 +1,13 @@
 """Jobs whose programs, volumes or images are wrong: each ends, and says why and what to do."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kubernetes.job_cluster import JobCluster, job_file, python
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
 RAISES = """
 import signal
@@ -26,15 +25,17 @@ if MPI.COMM_WORLD.rank == 1:
 MPI.COMM_WORLD.barrier()
 """
 WRITES = "open('/shared/checkpoint', 'w')"
+FILLS = """
+import pathlib, socket
+link = pathlib.Path(f"/shared/{socket.gethostname()}.checkpoint")
+link.symlink_to("/dev/full")  # it answers whoever writes as a full volume does
+try:
+    link.write_text("weights")
+finally:
+    link.unlink()
+"""
 WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
 """Any that has a shell and no sshd."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(job_cluster: JobCluster) -> Iterator[None]:
-    yield
-    for job in job_cluster.cluster("jobs", "--json").json:
-        job_cluster.cluster("cancel", job["name"])
 
 
 def test_an_exception_on_one_rank_ends_the_others_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -71,6 +72,14 @@ def test_a_volume_that_may_only_be_read_is_named_by_the_program_that_writes(job_
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "Read-only file system: '/shared/checkpoint'" in done.out
+
+
+def test_a_volume_that_is_full_is_told_by_the_program_that_writes(job_cluster: JobCluster, tmp_path: Path) -> None:
+    file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, backoffLimit=0)
+    done = job_cluster.cluster("submit", file, "--follow")
+    assert done.code == 1, done.out + done.err
+    assert "OSError: [Errno 28] No space left on device" in done.out
+    assert done.err.endswith("; its log says more: scripts/cluster logs filler\n")
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])

@@ -19,7 +19,7 @@ from localcloud.stack import LocalStack, Run
 from tests.engine.projects import client
 from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python, wait_until
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
 TWICE = """
 import os, pathlib, signal, sys
@@ -41,14 +41,6 @@ if world.rank == 0:
 
 FOREVER = "import signal; print('runs', flush=True); signal.pause()"
 QUICK = "print('done')"
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(job_cluster: JobCluster) -> Iterator[None]:
-    """Also of a test that failed: what holds GPUs keeps everybody else waiting."""
-    yield
-    for job in job_cluster.cluster("jobs", "--json").json:
-        job_cluster.cluster("cancel", job["name"])
 
 
 @contextmanager

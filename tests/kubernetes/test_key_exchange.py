@@ -1,10 +1,14 @@
 """Jobs of launcher `openmpi` that get their SSH keys by another way than a Secret."""
 
+import re
+import secrets
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import JobCluster, job_file, python, wait_until
+from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
+from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python, wait_until
+from tests.kubernetes.running import REGION
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -60,3 +64,107 @@ def test_the_keys_of_a_job_that_is_cancelled_while_it_runs_go_too(job_cluster: J
         job_cluster.cluster("cancel", name)
     wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
     assert job_cluster.remains(name) == []
+
+
+# --- through the key bucket --------------------------------------------------------------------------------------------
+
+WITH_BOTO3 = "gpumpi/openmpi-boto3:5"
+FROM_ALL_TO_ALL = """
+import pathlib, socket, subprocess
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+ssh = ["/tmp/mpi-ssh", f"NAME-worker-{1 - world.rank}.NAME.mpi-jobs.svc", "hostname"]
+there = subprocess.run(ssh, capture_output=True, text=True).stdout.strip()
+told = world.gather((socket.gethostname(), there, (pathlib.Path.home() / ".ssh" / "id_rsa.pub").read_text()))
+if world.rank == 0:
+    for here, there, _ in told:
+        print(here, "reaches", there, flush=True)
+    print("keys", len({key for _, _, key in told}), flush=True)
+"""
+ONCE_MORE = """
+import pathlib, signal
+from mpi4py import MPI
+world, mark = MPI.COMM_WORLD, pathlib.Path("/shared/MARK")
+again = world.bcast(mark.exists())
+if again:
+    print("second attempt", world.allreduce(1), flush=True)
+    mark.unlink(missing_ok=True)
+else:
+    if world.rank == 0:
+        mark.touch()
+        print("all run", flush=True)
+    signal.pause()
+"""
+
+
+def shown(cluster: JobCluster, job: str) -> dict[str, str]:
+    """Name of a pod -> what it put into the cluster's key bucket, by which nobody but its pods is let in."""
+    s3 = cluster.cloud.clients(REGION)("s3")
+    (config,) = [one for one in cluster.objects("configmaps") if one["metadata"]["name"] == "gpumpi-key-bucket"]
+    bucket = config["data"]["bucket"]
+    found = {}
+    for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
+        place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
+        if place:
+            found[place[1]] = s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read().decode()
+    return found
+
+
+@pytest.mark.mission("C", "key bucket")
+def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(job_cluster: JobCluster, tmp_path: Path) -> None:
+    name = "keys-in-bucket"
+    program = FROM_ALL_TO_ALL.replace("NAME", name)
+    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
+    objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
+    assert "Secret" not in {one["kind"] for one in objects}
+    try:
+        done = job_cluster.cluster("submit", file, "--follow")
+        assert done.code == 0, done.out + done.err
+        zero, one = f"{name}-worker-0", f"{name}-worker-1"
+        assert {f"{zero} reaches {one}", f"{one} reaches {zero}", "keys 2"} <= set(done.out.splitlines()), done.out + done.err
+        there = shown(job_cluster, name)
+        assert sorted(re.sub("launcher-.{5}$", "launcher", pod) for pod in there) == [f"{name}-launcher", zero, one]
+        assert all(KEY_FORM.fullmatch(key) for key in there.values())
+    finally:
+        job_cluster.cluster("cancel", name)
+
+
+def test_a_worker_that_comes_back_with_another_key_is_believed_by_the_next_attempt(
+    job_cluster: JobCluster, tmp_path: Path
+) -> None:
+    name = "keys-anew"
+    program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
+    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
+    lines: list[str] = []
+    before: dict[str, str] = {}
+    try:
+        with job_cluster.running("submit", file, "--follow") as process:
+            assert process.stdout is not None and process.stderr is not None
+            for line in process.stdout:
+                lines.append(line.strip())
+                if lines[-1] == "all run":
+                    before = shown(job_cluster, name)
+                    pod = f"{name}-worker-1"
+                    gone = job_cluster.kubectl("delete", "pod", pod, "-n", NAMESPACE, "--wait=false", "--grace-period=1")
+                    assert gone.code == 0, gone.err
+            code, said = process.wait(), process.stderr.read()
+        assert code == 0, "\n".join(lines) + said
+        assert {"second attempt 2"} <= set(lines), lines
+        after = shown(job_cluster, name)
+        assert after[f"{name}-worker-0"] == before[f"{name}-worker-0"]
+        assert after[f"{name}-worker-1"] != before[f"{name}-worker-1"]
+    finally:
+        job_cluster.cluster("cancel", name)
+
+
+def test_an_image_without_an_sdk_is_told_and_nobody_goes_on_following(job_cluster: JobCluster, tmp_path: Path) -> None:
+    name = "sdkless"
+    try:
+        done = job_cluster.cluster(
+            "submit", job_file(tmp_path, name, launcher="openmpi", keyExchange="s3", command=["true"]), "--follow"
+        )
+    finally:
+        job_cluster.cluster("cancel", name)
+    assert done.code == 1, done.out + done.err
+    assert re.search(rf"cluster submit: {name}-\S+: python3 of the image has no boto3, by which keyExchange s3 ", done.err)
+    assert f"remove the job, which can never run: scripts/cluster cancel {name}" in done.err

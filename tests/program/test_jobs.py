@@ -61,6 +61,13 @@ def test_without_an_operator_workers_belong_to_the_keeper_and_come_before_the_la
     assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData",)
 
 
+def test_pods_that_exchange_keys_through_the_bucket_come_after_what_lets_them_in() -> None:
+    made = stack(job(launcher="openmpi", keyExchange="s3"))
+    assert made.created(SECRET, "mnist-ssh") == []
+    workers = made.only(STATEFUL_SET, "mnist-worker")
+    assert {"gpumpi-test-mpi-jobs-job-association", "gpumpi-test-namespaces-mpi-jobs-key-bucket"} <= made.names_before(workers)
+
+
 def test_a_torchrun_job_comes_after_its_service() -> None:
     made = stack(job(launcher="torchrun"))
     assert made.only(SERVICE, "jobs-service-mnist").name in made.names_before(made.only(JOB, "mnist"))

@@ -248,6 +248,7 @@ def test_each_namespace_has_all_that_a_job_needs() -> None:
             ("PersistentVolumeClaim", "shared"),
         ]:
             only(stack, kind, called, name)
+        assert only(stack, "ConfigMap", "gpumpi-key-bucket", name)["data"] == {"bucket": stack.outputs["keyBucket"]}
         assert only(stack, "Namespace", name)["metadata"]["labels"]["gpumpi.io/jobs"] == "true"
         association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", f"{name}-job").inputs
         assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")

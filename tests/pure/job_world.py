@@ -47,7 +47,7 @@ SMALL = PoolDescription(
 )
 SHARED = VolumeDescription(name="shared", claim="shared", mount_path="/shared")
 JOBS = NamespaceDescription(
-    name="mpi-jobs", service_account="mpi-job", queue="jobs", volumes=(SHARED,), priority_classes=("low", "high")
+    name="mpi-jobs", service_account="mpi-job", queue="jobs", volumes=(SHARED,), priority_classes=("low", "high"), key_bucket=True
 )
 
 

@@ -17,7 +17,7 @@ from infra.jobs.render import of_a_stack, render
 from tests.pure.job_world import KEYS, SMALL, cluster, environment, job, manifest, pieces, pods
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
-SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keys_on_volume.sh", "keeper.py")
+SCRIPTS = ("launch.sh", "serve.sh", "rendezvous.sh", "first_only.sh", "keys_on_volume.sh", "keys_in_bucket.py", "keeper.py")
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "mpijob-least": {},
@@ -49,6 +49,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "openmpi": {"launcher": "openmpi", "deadlineSeconds": 600},
     "openmpi-efa-prepare": {"launcher": "openmpi", "pool": "train", "prepare": ["make", "-C", "/shared"]},
     "openmpi-keys-on-volume": {"launcher": "openmpi", "keyExchange": "volume", "prepare": ["true"]},
+    "openmpi-keys-in-bucket": {"launcher": "openmpi", "keyExchange": "s3", "prepare": ["true"]},
     "torchrun": {"launcher": "torchrun", "command": ["train.py", "--epochs", "3"]},
     "torchrun-efa-prepare": {"launcher": "torchrun", "pool": "train", "prepare": ["sh", "-c", "true"]},
     "cpu-only": {"pool": "system", "workers": 3, "slots": 1},
@@ -81,7 +82,13 @@ def test_every_golden_file_belongs_to_a_variant() -> None:
 
 # --- rules -------------------------------------------------------------------------------------------------------------
 
-EVERY_KIND = ({}, {"launcher": "openmpi"}, {"launcher": "openmpi", "keyExchange": "volume"}, {"launcher": "torchrun"})
+EVERY_KIND = (
+    {},
+    {"launcher": "openmpi"},
+    {"launcher": "openmpi", "keyExchange": "volume"},
+    {"launcher": "openmpi", "keyExchange": "s3"},
+    {"launcher": "torchrun"},
+)
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)

@@ -123,6 +123,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "name a ReadWriteMany volume under volumes, or write secret",
     ),
     (
+        {"launcher": "openmpi", "keyExchange": "s3", "namespace": "team-a"},
+        "keyExchange: s3 needs the key bucket that stacks of target eks make, and this has none; write secret or volume",
+    ),
+    (
+        {"launcher": "openmpi", "keyExchange": "s3", "resources": {"memory": "200Mi"}},
+        "resources.memory: 200 MiB leave no room for keyExchange s3 beside the ranks; "
+        "raise it to 256Mi, or write keyExchange: secret",
+    ),
+    (
         {"launcher": "openmpi", "keyExchange": "volume", "cleanPodPolicy": "None"},
         "cleanPodPolicy: None leaves the key on the volume, since workers that stay need it; "
         "write Running, or keyExchange: secret",

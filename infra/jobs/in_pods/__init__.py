@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 UNUSABLE_IMAGE: Final = 78
-"""Exit code of a pod whose image lacks what ssh.sh asks for: EX_CONFIG of sysexits.h. Its termination message says what."""
+"""Exit code of a pod whose image lacks something (refuse.sh): EX_CONFIG of sysexits.h. Its termination message says what."""
 
-_FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh"}
+_FIRST = {"launch.sh": "ssh.sh", "serve.sh": "ssh.sh", "ssh.sh": "refuse.sh", "keys_on_volume.sh": "refuse.sh"}
 """What a script begins with."""
 
 
@@ -16,6 +16,11 @@ def text(name: str) -> str:
     """The source of one of them, whole."""
     beginning = text(_FIRST[name]) if name in _FIRST else ""
     return beginning + (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def python(name: str, *arguments: str) -> list[str]:
+    """A container's command that runs a program in Python with arguments."""
+    return ["python3", "-c", text(name), *arguments]
 
 
 def shell(name: str, *arguments: str) -> list[str]:

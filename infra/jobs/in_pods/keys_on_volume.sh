@@ -3,10 +3,7 @@
 set -eu
 umask 077
 folder="$1" own="$2"
-command -v ssh-keygen > /dev/null || {  # ends as serve.sh does
-  echo "the image has no ssh-keygen, which makes the keys; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
-  exit 78
-}
+command -v ssh-keygen > /dev/null || refuse "the image has no ssh-keygen, which makes the keys"
 mkdir -p "${folder%/*}"
 if [ ! -e "$folder" ]; then
   made=$(mktemp -d "$folder.XXXXXX")

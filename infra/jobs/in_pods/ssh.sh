@@ -1,25 +1,23 @@
 # How the pods of a job reach each other: a program, because MPI hands on a program whole. Of options Open MPI 5 cuts everything
-# after the first "=" where a worker starts daemons on others. The job's key is also every host's, so hosts are checked by it.
-# A connection that does not end by itself leaves a file.
+# after the first "=" where a worker starts daemons on others. A connection that does not end by itself leaves a file.
 set -eu
 umask 077
-# A pod whose image can never do that, worker or launcher, ends with EX_CONFIG of sysexits.h; `submit` and `status` tell the reason.
-refuse() {
-  printf '%s\n' "$*; docs/jobs.md lists what an image must have" | tee /dev/termination-log >&2
-  exit 78
-}
 for program in /usr/sbin/sshd ssh awk sed getent; do
   command -v "$program" > /dev/null || refuse "the image has no $program, without which the launcher starts no rank"
 done
 id -un > /dev/null 2>&1 || refuse "the image has no user with the id $(id -u), without whom sshd lets nobody in"
-printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > /tmp/known_hosts
+known_hosts="$HOME/.ssh/known_hosts"
+if [ ! -e "$known_hosts" ]; then  # all pods have one key, which is every host's too
+  known_hosts=/tmp/known_hosts
+  printf '* %s\n' "$(cat "$HOME/.ssh/id_rsa.pub")" > "$known_hosts"
+fi
 rm -rf /tmp/connections
 mkdir /tmp/connections
 cat > /tmp/mpi-ssh <<END
 #!/bin/sh
 : > /tmp/connections/\$\$
 code=0
-ssh -p 2222 -i "$HOME/.ssh/id_rsa" -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/tmp/known_hosts \
+ssh -p 2222 -i "$HOME/.ssh/id_rsa" -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile="$known_hosts" \
   -o ConnectionAttempts=10 -o ServerAliveInterval=10 -o ServerAliveCountMax=6 -o LogLevel=ERROR "\$@" || code=\$?
 [ "\$code" -eq 255 ] || rm /tmp/connections/\$\$
 exit "\$code"
