@@ -22,8 +22,8 @@ AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
 
 
 @contextmanager
-def data_set(cluster: JobCluster) -> Iterator[None]:
-    """Digits in a bucket of the local AWS, and the Secret that the job reads."""
+def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[None]:
+    """Digits in a bucket of the local AWS, and the Secret that the job reads; in it another access key where one is given."""
     variables = cluster.environment
     names = {
         "endpoint_url": "AWS_ENDPOINT_URL",
@@ -34,7 +34,7 @@ def data_set(cluster: JobCluster) -> Iterator[None]:
     s3.create_bucket(Bucket=BUCKET)
     s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), BUCKET, "digits.csv.gz")
     told = {
-        "access": variables["AWS_ACCESS_KEY_ID"],
+        "access": access_key or variables["AWS_ACCESS_KEY_ID"],
         "secret": variables["AWS_SECRET_ACCESS_KEY"],
         "endpoint": AWS_IN_PODS,
     }
@@ -95,10 +95,18 @@ def test_killed_in_the_middle_it_goes_on_from_the_checkpoint_to_the_same_number_
 
 
 @pytest.mark.mission("D", "credentials")
-def test_a_data_set_that_is_not_there_ends_the_job_with_a_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
-    file, _ = job(tmp_path, data=f"s3://{BUCKET}/missing.csv.gz", backoffLimit=0)
-    with data_set(job_cluster):
-        done = run(job_cluster, file)
+@pytest.mark.parametrize(
+    ("file", "access_key", "status"),
+    [("missing.csv.gz", None, 404), ("digits.csv.gz", "AKIAIOSFODNN7EXAMPLE", 403)],
+    ids=["data set that is not there", "wrong credentials"],
+)
+def test_data_that_cannot_be_had_end_the_job_with_a_sentence(
+    job_cluster: JobCluster, tmp_path: Path, file: str, access_key: str | None, status: int
+) -> None:
+    address = f"s3://{BUCKET}/{file}"
+    path, _ = job(tmp_path, data=address, backoffLimit=0)
+    with data_set(job_cluster, access_key):
+        done = run(job_cluster, path)
     assert done.code == 1
-    assert f"s3://{BUCKET}/missing.csv.gz cannot be read: " in done.out
+    assert f"{address} cannot be read: An error occurred ({status})" in done.out
     assert "look at the address, and at the Secret with AWS_ACCESS_KEY_ID" in done.out
