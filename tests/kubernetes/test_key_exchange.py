@@ -129,6 +129,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
         job_cluster.cluster("cancel", name)
 
 
+@pytest.mark.mission_only
 def test_a_worker_that_comes_back_with_another_key_is_believed_by_the_next_attempt(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
