@@ -73,6 +73,12 @@ class Rack:
         found = preflight.examine(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
 
+    def states_of_nodes(self) -> list[str]:
+        """Taints by which Kubernetes says that a node is not ready yet."""
+        nodes = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
+        taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
+        return [key for key in taints if key.startswith("node.kubernetes.io/")]
+
     def content(self) -> set[str]:
         """Every object of the cluster by kind, namespace and name; of nodes also what is written on them."""
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
@@ -120,7 +126,9 @@ def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         assert train.describe()["status"] == "ACTIVE", train.describe()["health"]
         own = pki.Certificate(running.folder / "pki" / "admin.crt", running.folder / "pki" / "admin.key")
         kubeconfig = write_kubeconfig(folder / "admin.conf", running, with_certificate(own))
-        yield Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
+        made = Rack(running, JobCluster(WithoutAws(account.cloud.folder), kubeconfig), folder)
+        wait_until(made.states_of_nodes, lambda states: not states, 60)
+        yield made
     running.delete()
 
 

@@ -70,7 +70,8 @@ def test_the_keys_of_a_job_that_is_cancelled_while_it_runs_go_too(job_cluster: J
 
 WITH_BOTO3 = "gpumpi/openmpi-boto3:5"
 FROM_ALL_TO_ALL = """
-import pathlib, socket, subprocess
+import os, pathlib, socket, subprocess
+import boto3
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 ssh = ["/tmp/mpi-ssh", f"NAME-worker-{1 - world.rank}.NAME.mpi-jobs.svc", "hostname"]
@@ -80,6 +81,10 @@ if world.rank == 0:
     for here, there, _ in told:
         print(here, "reaches", there, flush=True)
     print("keys", len({key for _, _, key in told}), flush=True)
+    try:
+        boto3.client("s3").put_object(Bucket=os.environ["BUCKET"], Key="jobs/mpi-jobs/NAME-worker-1/id.pub", Body=b"")
+    except Exception as error:
+        print("below another's name:", error, flush=True)
 """
 ONCE_MORE = """
 import pathlib, signal
@@ -97,12 +102,14 @@ else:
 """
 
 
-def shown(cluster: JobCluster, job: str) -> dict[str, str]:
-    """Name of a pod -> what it put into the cluster's key bucket, by which nobody but its pods is let in."""
-    s3 = cluster.cloud.clients(REGION)("s3")
+def key_bucket(cluster: JobCluster) -> str:
     (config,) = [one for one in cluster.objects("configmaps") if one["metadata"]["name"] == "gpumpi-key-bucket"]
-    bucket = config["data"]["bucket"]
-    found = {}
+    return str(config["data"]["bucket"])
+
+
+def shown(cluster: JobCluster, job: str) -> dict[str, str]:
+    """Name of a pod of the job -> what it put into the cluster's key bucket."""
+    s3, bucket, found = cluster.cloud.clients(REGION)("s3"), key_bucket(cluster), {}
     for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
         place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
         if place:
@@ -114,7 +121,8 @@ def shown(cluster: JobCluster, job: str) -> dict[str, str]:
 def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-in-bucket"
     program = FROM_ALL_TO_ALL.replace("NAME", name)
-    file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
+    wanted = {"image": WITH_BOTO3, "launcher": "openmpi", "keyExchange": "s3", "perNode": 1}
+    file = job_file(tmp_path, name, command=python(program), env={"BUCKET": key_bucket(job_cluster)}, **wanted)
     objects = job_cluster.cluster("submit", file, "--dry-run", "--json").json
     assert "Secret" not in {one["kind"] for one in objects}
     try:
@@ -122,6 +130,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
         assert done.code == 0, done.out + done.err
         zero, one = f"{name}-worker-0", f"{name}-worker-1"
         assert {f"{zero} reaches {one}", f"{one} reaches {zero}", "keys 2"} <= set(done.out.splitlines()), done.out + done.err
+        assert "below another's name: An error occurred (AccessDenied) when calling the PutObject operation" in done.out
         there = shown(job_cluster, name)
         assert sorted(re.sub("launcher-.{5}$", "launcher", pod) for pod in there) == [f"{name}-launcher", zero, one]
         assert all(KEY_FORM.fullmatch(key) for key in there.values())
