@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,9 +100,10 @@ class BareHost:
         """Its first process: the child of the container's manager."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
-                for child in process.children():
-                    if child.name() == "systemd":
-                        return child
+                with suppress(psutil.NoSuchProcess):  # it ends at this moment
+                    for child in process.children():
+                        if child.name() == "systemd":
+                            return child
         return None
 
 
