@@ -159,7 +159,7 @@ PYTORCH = _workload(
 )
 MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
-JOB_IMAGES = (OPENMPI_4, OPENMPI_5, OPENMPI_5_BOTO3, MPICH, INTEL_MPI)
+JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
 IMAGES = (
     Image(
@@ -201,6 +201,7 @@ IMAGES = (
         user=NOBODY,
     ),
     *JOB_IMAGES,
+    OPENMPI_5_BOTO3,
     # Open MPI 4: the operator sets no variable that Open MPI 5 reads, which would put all ranks on the launcher.
     _pi("openmpi", OPENMPI_4),
     _pi("intel", INTEL_MPI),
