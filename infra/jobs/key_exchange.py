@@ -25,6 +25,7 @@ FOLLOWER_MEMORY_MIB: Final = 128
 
 
 def add_to(pod: Manifest, world: World) -> None:
+    """Give a pod its keys below ~/.ssh: a volume, and what fills it."""
     job = world.job
     if job.key_exchange == "secret":
         items = [{"key": key, "path": file} for key, file in KEY_FILES]
@@ -79,6 +80,7 @@ def with_room(world: World) -> World:
 
 
 def secret(world: World, keys: KeyPair) -> Manifest:
+    """The job's own, which goes with it."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
