@@ -3,14 +3,14 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from cli import job_objects
 from cli.cluster_access import Cluster, Failed, Missing, Object
 from cli.exit_codes import FINE, JOB_FAILED, NO_CLUSTER
-from cli.job_state import JobState, role, unusable_image, waits_for
+from cli.job_state import JobState, containers, role, unusable_image, waits_for
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
@@ -43,11 +43,10 @@ def _index(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
 
 
-def job_containers(pod: Object) -> list[Object]:
+def job_containers(pod: Object) -> list[Mapping[str, Any]]:
     """States of containers whose logs are the job's, in their order: not of one that only runs beside the others, without end."""
     beside = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
-    found = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
-    return [one for one in found if one["name"] not in beside]
+    return [one for one in containers(pod) if one["name"] not in beside]
 
 
 @dataclass

@@ -179,7 +179,7 @@ def role(pod: Object) -> str:
 
 def unusable_image(pods: Sequence[Object]) -> str:
     """Why the job can never run with its image, as a pod of it says; empty where none says so."""
-    return next((text for pod in pods for container in _containers(pod) if (text := _unusable(pod, container))), "")
+    return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
 
 
 def _unusable(pod: Object, container: Object) -> str:
@@ -190,14 +190,15 @@ def _unusable(pod: Object, container: Object) -> str:
     return ""
 
 
-def _containers(pod: Object) -> list[Object]:
+def containers(pod: Object) -> list[Object]:
+    """States of a pod's containers, in the order in which they start."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
 
 def _trouble(pod: Object) -> str:
     """What keeps a pod from running."""
     name, status = pod["metadata"]["name"], pod["status"]
-    for container in _containers(pod):
+    for container in containers(pod):
         if unusable := _unusable(pod, container):
             return unusable
         waiting = container.get("state", {}).get("waiting", {})

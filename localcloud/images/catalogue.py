@@ -55,16 +55,25 @@ SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """With `PYTHON`, what every job image has; the MPI comes last."""
 
 
+PLAIN = Image(
+    "docker.io/gpumpi/plain:latest",
+    "mpi4py, numpy, sshd for user mpiuser on port 2222",
+    (Root(), Provisioned(PYTHON), Provisioned(SSH)),
+    user=USER,
+    folder="/home/mpiuser",
+)
+"""What job images have in common; no image of its own."""
+
+
 def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
-    layers = (Provisioned(PYTHON), Provisioned(SSH), Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items())))
     return Image(
         f"docker.io/{name}",
-        f"{implementation} {version}, mpi4py, numpy, sshd for user mpiuser on port 2222",
-        (Root(), *layers),
+        f"{implementation} {version}, {PLAIN.content}",
+        (*PLAIN.layers, Provisioned((mpi, "validate-mpi.sh"), tuple(environment.items()))),
         entrypoint=("/usr/bin/tini", "-s", "-g", "--", "/usr/local/bin/job-entrypoint"),
         command=("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"),
-        user=USER,
-        folder="/home/mpiuser",
+        user=PLAIN.user,
+        folder=PLAIN.folder,
         environment={
             "GPUMPI_MPI_IMPLEMENTATION": implementation,
             "GPUMPI_MPI_VERSION": version,
@@ -126,14 +135,6 @@ OPENMPI_5 = _job("gpumpi/openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS[
 OPENMPI_5_BOTO3 = _with_boto3("gpumpi/openmpi-boto3:5", OPENMPI_5)
 MPICH = _job("gpumpi/mpich:latest", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("gpumpi/intel-mpi:latest", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
-PLAIN = Image(
-    "docker.io/gpumpi/plain:latest",
-    "numpy, mpi4py, sshd for user mpiuser on port 2222",
-    (Root(), Provisioned(PYTHON), Provisioned(SSH)),
-    user=USER,
-    folder="/home/mpiuser",
-)
-"""What job images have in common; no image of its own."""
 CHAINERMN = _workload("chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")
 _HOROVOD = (Frameworks("tensorflow"), Frameworks("horovod", "install-horovod.sh"))
 HOROVOD = _workload(

@@ -73,10 +73,13 @@ class Rack:
         found = preflight.examine(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
 
+    def nodes(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
+        return items
+
     def states_of_nodes(self) -> list[str]:
         """Taints by which Kubernetes says that a node is not ready yet."""
-        nodes = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
-        taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
+        taints = [taint["key"] for node in self.nodes() for taint in node["spec"].get("taints", ())]
         return [key for key in taints if key.startswith("node.kubernetes.io/")]
 
     def content(self) -> set[str]:
@@ -86,10 +89,9 @@ class Rack:
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
         if listed.code:  # a kind that goes meanwhile
             return {listed.err}
-        nodes = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
-            for node in nodes
+            for node in self.nodes()
         }
 
 

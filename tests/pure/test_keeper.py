@@ -4,13 +4,14 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.jobs.in_pods import keeper
+
+pytestmark = pytest.mark.usefixtures("own_signals")
 
 RUNS: dict[str, Any] = {"metadata": {}, "status": {"phase": "Running"}}
 GOES: dict[str, Any] = {"metadata": {"deletionTimestamp": "2026-11-22T00:00:00Z"}, "status": {"phase": "Running"}}
@@ -24,14 +25,6 @@ def keys(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "id_rsa").write_text("private")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
-    """Pytest's own, after each test."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 class Api:

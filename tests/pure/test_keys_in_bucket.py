@@ -15,6 +15,8 @@ from moto import mock_aws
 from infra.jobs.in_pods import UNUSABLE_IMAGE, keys_in_bucket
 from infra.jobs.in_pods.keys_in_bucket import Peers
 
+pytestmark = pytest.mark.usefixtures("own_signals")
+
 BUCKET, NAMESPACE, JOB = "keys", "mpi-jobs", "mnist"
 WORKERS, LAUNCHER = [f"{JOB}-worker-{number}" for number in range(2)], f"{JOB}-launcher-x7k2p"
 
@@ -61,7 +63,7 @@ def followed(peers: Peers, folder: Path, monkeypatch: pytest.MonkeyPatch, looks:
 
     monkeypatch.setattr(keys_in_bucket.time, "sleep", pause)
     with pytest.raises(StopIteration):
-        keys_in_bucket.follow(peers, folder, JOB, len(WORKERS), WORKERS[0])
+        keys_in_bucket.follow(peers, folder, WORKERS[0])
 
 
 def test_a_pod_shows_the_public_half_below_its_own_name_and_nothing_else(s3: Any, peers: Peers, tmp_path: Path) -> None:
@@ -170,14 +172,6 @@ def test_what_is_known_stays_known_while_the_bucket_does_not_answer(
     followed(peers, folder, monkeypatch, looks=2)
     assert (folder / "known_hosts").read_text() == told
     assert "cannot read the bucket" in capsys.readouterr().err
-
-
-@pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
-    """Pytest's own, after each test."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 def test_an_image_without_an_sdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

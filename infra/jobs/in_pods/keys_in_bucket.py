@@ -39,7 +39,8 @@ class Peers:
 
     def __init__(self, s3: Any, bucket: str, namespace: str, job: str, workers: int) -> None:
         self._s3, self._bucket = s3, bucket
-        self._namespace, self._job, self._workers = namespace, job, workers
+        self._namespace, self._job = namespace, job
+        self._workers = [f"{job}-worker-{number}" for number in range(workers)]
         self._read: dict[str, tuple[str, str]] = {}
         """Object key -> its ETag and the public key in it."""
 
@@ -47,10 +48,9 @@ class Peers:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
-    def workers(self, found: "dict[str, str]") -> "dict[int, str]":
-        """Number of a worker -> its key."""
-        numbers = {f"{self._job}-worker-{number}": number for number in range(self._workers)}
-        return {numbers[pod]: key for pod, key in found.items() if pod in numbers}
+    def workers(self, found: "dict[str, str]") -> "dict[str, str]":
+        """Name of each worker -> its key, in their order; empty until all are known."""
+        return {pod: found[pod] for pod in self._workers} if found.keys() >= set(self._workers) else {}
 
     def keys(self) -> "dict[str, str]":
         """Name of a pod of the job -> its public key; what is no key is left out. Raises what boto3 raises."""
@@ -84,10 +84,9 @@ def authorized_keys(found: "dict[str, str]") -> str:
     return "".join(f"{key} {pod}\n" for pod, key in sorted(found.items()))
 
 
-def known_hosts(job: str, workers: "dict[int, str]") -> str:
+def known_hosts(workers: "dict[str, str]") -> str:
     """Every pod of a job writes the same, which is how the launcher sees that a worker knows the others."""
-    names = ((f"{job}-worker-{number}", key) for number, key in sorted(workers.items()))
-    return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in names)
+    return "".join(f"[{name}]:{PORT},[{name}.*]:{PORT} {key}\n" for name, key in workers.items())
 
 
 def put(file: Path, text: str) -> bool:
@@ -117,18 +116,14 @@ def publish(peers: Peers, folder: Path, pod: str) -> None:
         time.sleep(SOON_SECONDS)
 
 
-def follow(peers: Peers, folder: Path, job: str, workers: int, pod: str) -> None:
+def follow(peers: Peers, folder: Path, pod: str) -> None:
     """For ever. known_hosts appears when all workers are known; what starts after it is let in everywhere."""
     changed = published = time.monotonic()
     while True:
         try:
             found = peers.keys()
-            known = peers.workers(found)
-            if len(known) == workers:
-                both = (
-                    put(folder / "authorized_keys", authorized_keys(found)),
-                    put(folder / "known_hosts", known_hosts(job, known)),
-                )
+            if workers := peers.workers(found):
+                both = put(folder / "authorized_keys", authorized_keys(found)), put(folder / "known_hosts", known_hosts(workers))
                 changed = time.monotonic() if any(both) else changed
             if time.monotonic() - published > AGAIN_SECONDS:
                 peers.publish(pod, public_key(folder))
@@ -166,7 +161,7 @@ def main(verb: str, namespace: str, job: str, workers: int, folder: Path) -> Non
     bucket, pod = os.environ["GPUMPI_KEY_BUCKET"], os.environ["GPUMPI_POD"]
     peers = Peers(boto3.client("s3"), bucket, namespace, job, workers)
     if verb == "follow":
-        follow(peers, folder, job, workers, pod)
+        follow(peers, folder, pod)
     try:
         publish(peers, folder, pod)
     except FileNotFoundError:

@@ -2,24 +2,12 @@
 # The settings of ssh are made here because mpi-operator's own come last in the pod.
 export OMPI_MCA_plm_rsh_agent=/tmp/mpi-ssh PRTE_MCA_plm_ssh_agent=/tmp/mpi-ssh
 export I_MPI_HYDRA_BOOTSTRAP_EXEC=/tmp/mpi-ssh HYDRA_LAUNCHER_EXEC=/tmp/mpi-ssh
-wait_for() {  # what, and the command that succeeds when it is there
-  what="$1" tries=0
-  shift
-  until "$@"; do
-    tries=$((tries + 1))
-    [ $((tries % 150)) -ne 15 ] || echo "waiting for $what" >&2
-    sleep 0.2
-  done
-}
-has_name() {
-  getent hosts "$1" > /dev/null
-}
 knows_all() {
   [ "$(/tmp/mpi-ssh "$1" cat "$known_hosts" 2> /dev/null)" = "$(cat "$known_hosts")" ]
 }
 hosts=$(sed 's/[ :].*//' /etc/mpi/hostfile)
 for host in $hosts; do
-  wait_for "$host" has_name "$host"
+  wait_for_name "$host"
 done
 if [ "$known_hosts" != /tmp/known_hosts ]; then  # each pod has its own key, and workers start ranks on each other
   for host in $hosts; do
