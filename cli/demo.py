@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from cli.demo_steps import FOLDER, Show, Steps, StepSkipped, must
+from infra.jobs.smoke import IMAGES as SMOKE_IMAGES
 from infra.naming import GPU_RESOURCE
+from localcloud.images import build
+from localcloud.images.catalogue import PLATFORM_IMAGES, whole_name
 from localcloud.kubernetes import capability
 from localcloud.processes import ROOT
 
@@ -19,6 +22,7 @@ class Demo(Steps):
     """An EKS cluster with a job on it."""
 
     def steps(self) -> None:
+        self.step("make its images", self.make_images)
         self.step("start the local cloud", self.start)
         self.step("preview", self.preview)
         self.step("create", self.create)
@@ -32,9 +36,17 @@ class Demo(Steps):
         self.step("look for leftovers", self.leftovers)
         self.step("stop the local cloud", self.stop, always=True)
 
+    def make_images(self) -> str:
+        """Before a node pulls them: whoever waits for a pod does not see why it takes minutes, or fails."""
+        _must_run_containers("no node here pulls an image")
+        for image in PLATFORM_IMAGES:
+            build.ensure_image(image, self.tell)
+        build.ensure(whole_name(SMOKE_IMAGES["OpenMPI"]), self.tell)
+        return f"{len(PLATFORM_IMAGES) + 1} images, each made once and kept in {build.cache_folder()}"
+
     def start(self) -> str:
         self.cloud.stop()  # what an interrupted demo left
-        self.cloud.start(lambda line: self.console.print(f"  {line}", style="dim", markup=False), kubernetes=True)
+        self.cloud.start(self.tell, kubernetes=True)
         self.stack.prepare()
         return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
 
@@ -63,8 +75,7 @@ class Demo(Steps):
 
     def run_job(self) -> str:
         """Ranks over SSH on two nodes; the job itself fails unless each ran where it should."""
-        if not (machine := capability.examine()).real_nodes:
-            raise StepSkipped(f"no node here runs containers: {'; '.join(machine.missing)}")
+        _must_run_containers("no node here runs containers")
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), "smoke", "--pool", JOB_POOL, "--workers", "2", "--json"]
         verdict = json.loads(self._in_cluster(*command))
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
@@ -115,6 +126,12 @@ class Demo(Steps):
     def _must_have_max_size(self, wanted: int) -> None:
         size = self._node_group()["scalingConfig"]["maxSize"]
         must(size == wanted, f"EKS says maxSize {size}, wanted {wanted}")
+
+
+def _must_run_containers(otherwise: str) -> None:
+    """Raises StepSkipped."""
+    if not (machine := capability.examine()).real_nodes:
+        raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")
 
 
 def _name(node: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ class Demo(Steps):
         self.cloud.stop()  # what an interrupted demo left
         able = capability.examine()
         must(able.hosts, str(able))
-        self.cloud.start(self._tell, hosts=True)
+        self.cloud.start(self.tell, hosts=True)
         self.stack.prepare()
         self.key.parent.mkdir()
         self.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "demo", "-f", str(self.key))
@@ -62,7 +62,7 @@ class Demo(Steps):
         def hear(line: str) -> None:
             lines.append(line)
             if told := line if line.startswith(("building", "built")) else ami.stage(line):
-                self._tell(told)
+                self.tell(told)
 
         output = self.log.parent / ami.MANIFESTS
         try:
@@ -109,7 +109,7 @@ class Demo(Steps):
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None
             with suppress(BrokenPipeError):  # what went wrong there is on its standard error
-                workloads.pack(process.stdin, self._tell)
+                workloads.pack(process.stdin, self.tell)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")
         self.note((*command,), said)
@@ -146,9 +146,6 @@ class Demo(Steps):
         hosts = [host.instance_id for host in self.cloud.hosts()]
         must(not hosts, f"still there: {hosts}")
         return f"no host, and {rest}"
-
-    def _tell(self, line: str) -> None:
-        self.console.print(f"  {line}", style="dim", markup=False)
 
     @property
     def key(self) -> Path:

@@ -140,6 +140,10 @@ class Steps(ABC):
             raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"ended with exit code {done.returncode}")
         return done.stdout
 
+    def tell(self, line: str) -> None:
+        """What is being done in a step."""
+        self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+
     def note(self, command: tuple[str, ...], said: str) -> None:
         """Into the log."""
         with self.log.open("a") as log:

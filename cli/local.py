@@ -292,7 +292,7 @@ def _check_file(stack: LocalStack, verb: Verb, as_json: bool) -> None:
 
 def summary(name: str, run: Run) -> dict[str, Any]:
     """What `--json` prints of a run."""
-    slowest = sorted((step for step in run.steps if step.is_of_aws), key=lambda step: -step.seconds)
+    slowest = sorted((step for step in run.steps if not step.is_component), key=lambda step: -step.seconds)
     return {
         "stack": name,
         "verb": run.verb,

@@ -9,6 +9,8 @@ from typing import Any
 
 LOOK_EVERY_SECONDS = 0.01
 """The log's own time stamps are whole seconds; the time of arrival is finer."""
+PROVIDERS = ("aws:", "kubernetes:")
+"""Types of what they make begin with these; all others are components, the stack and providers themselves."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Step:
         return self.urn.split("::")[-1]
 
     @property
-    def is_of_aws(self) -> bool:
-        """Not a component, which lasts as long as its children."""
-        return self.type.startswith("aws:")
+    def is_component(self) -> bool:
+        """It lasts as long as its children."""
+        return not self.type.startswith(PROVIDERS)
 
 
 @dataclass
@@ -58,14 +60,14 @@ class EventLog:
         self._thread.start()
 
     def running(self) -> list[str]:
-        """Names of the AWS resources that are being worked on, the longest first."""
+        """Names of the resources that are being worked on, the longest first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
-        return [step.name for step in began if step.is_of_aws]
+        return [step.name for step in began if not step.is_component]
 
     def done(self) -> int:
-        """How many AWS resources are finished."""
-        return len({step.urn for step in self.steps if step.is_of_aws})
+        """How many resources are finished."""
+        return len({step.urn for step in self.steps if not step.is_component})
 
     def close(self) -> None:
         """The engine has ended: read the rest and stop."""

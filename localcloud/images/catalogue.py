@@ -162,7 +162,7 @@ MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring progr
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
 JOB_IMAGES = (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)
 
-IMAGES = (
+PLATFORM_IMAGES = (
     Image(
         "registry.k8s.io/pause:3.*",
         "holds a pod's namespaces; ours, in Go",
@@ -201,6 +201,11 @@ IMAGES = (
         command=("/cluster-autoscaler",),
         user=NOBODY,
     ),
+)
+"""What a cluster's nodes pull before any job."""
+
+IMAGES = (
+    *PLATFORM_IMAGES,
     *JOB_IMAGES,
     OPENMPI_5_BOTO3,
     # Open MPI 4: the operator sets no variable that Open MPI 5 reads, which would put all ranks on the launcher.

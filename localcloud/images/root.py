@@ -18,7 +18,8 @@ AMIS = PROJECT / "amis"
 MOMENT = 1767225600
 """2026-01-01, the date of what has none of its own: the same content gives the same bytes."""
 
-MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap",))
+MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap", "mmtarfilter"))
+"""It runs the second where packages are unpacked without some of their files."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 _PREFERENCE = "etc/apt/preferences.d/no-usrmerge"
@@ -77,12 +78,13 @@ def require() -> None:
 def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
     """A minimal Debian, with these packages more, in a folder that does not exist yet."""
     try:
-        program = debian.ensure(MMDEBSTRAP, report) / "mmdebstrap"
+        programs = debian.ensure(MMDEBSTRAP, report)
     except BuildError as error:
         raise ImageError(str(error)) from error
     include = [f"--include={','.join(packages)}"] if packages else []
-    command = [*_WITH_US, str(program), "--quiet", "--mode=root", *OPTIONS, *include, suite, str(folder)]
-    environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT)}
+    command = [*_WITH_US, str(programs / "mmdebstrap"), "--quiet", "--mode=root", *OPTIONS, *include, suite, str(folder)]
+    path = os.pathsep.join((str(programs), os.environ.get("PATH", os.defpath)))
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(MOMENT), "PATH": path}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         keys = "" if KEYRING.exists() else f"; Debian's keys are in {KEYRING} of the package debian-archive-keyring"

@@ -56,19 +56,20 @@ def ensure(package: Package, report: Report) -> Path:
 def _installed(package: Package) -> Path | None:
     """The folder in which all of them are installed together; CNI plugins are never looked for on PATH."""
     beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
-    for folder in beside:
-        if folder and all(os.access(Path(folder) / program, os.X_OK) for program in package.programs):
-            return Path(folder)
-    return None
+    return next((Path(folder) for folder in beside if folder and _has_all(Path(folder), package)), None)
+
+
+def _has_all(folder: Path, package: Package) -> bool:
+    return all(os.access(folder / program, os.X_OK) for program in package.programs)
 
 
 def _unpacked(package: Package, report: Report) -> Path:
     target = cache_folder() / f"{package.name}-{_system()}" / "bin"
-    if target.exists():
+    if _has_all(target, package):
         return target
     _must_be_debian(package)
     with only_one(target.parent):
-        if not target.exists():
+        if not _has_all(target, package):
             report(f"fetching Debian's package {package.name} (once; kept in {cache_folder()}, not installed)")
             root = target.parent / "root"
             _fetch(package, root, target.parent / "debs")
@@ -154,6 +155,7 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
         if program not in found:
             raise BuildError(f"Debian's package {package.name} has no {program}; install one that has it")
         _make_program(part / program, found[program], libraries)
+    shutil.rmtree(target, ignore_errors=True)  # of an older release, which wanted fewer programs
     part.replace(target)
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.images import build, root
+from localcloud.images import build, recipes, root
 from localcloud.images.catalogue import Image
 from localcloud.images.recipes import Packages, Root, Source
 from localcloud.images.root import ImageError
 from localcloud.tools import debian
+from tests.images.conftest import needs_roots
 
 SMALL = Image("docker.io/test/small:1", "two files", (Source("Makefile", "one"), Source("README.md", "two")))
 
@@ -64,8 +65,16 @@ def test_where_debian_is_not_known_it_says_what_makes_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(root, "require", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ImageError, match="mmdebstrap: not found on PATH, and only Debian and its kin can fetch them"):
+    with pytest.raises(ImageError, match="mmdebstrap, mmtarfilter: not found on PATH, and only Debian and its kin"):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
+
+
+@needs_roots
+def test_a_debian_is_made_where_its_maker_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "_installed", lambda package: None)
+    root.make(tmp_path / "debian", recipes.versions()["debian_suite"], print)
+    assert (tmp_path / "debian/usr/bin/dpkg").exists()
+    assert not (tmp_path / "debian/usr/share/man/man1").exists()
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,22 @@ def test_what_is_on_path_wins_over_debian(tmp_path: Path, monkeypatch: pytest.Mo
     assert debian.ensure(debian.ETCD, print) == tmp_path
 
 
+def test_a_program_that_an_older_release_did_not_want_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "_installed", lambda package: None)
+    monkeypatch.setattr(debian, "_must_be_debian", lambda package: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fetch(package: debian.Package, root: Path, downloads: Path) -> None:
+        (root / "usr/bin").mkdir(parents=True, exist_ok=True)
+        for program in ("one", "two"):
+            (root / "usr/bin" / program).touch(mode=0o755)
+
+    monkeypatch.setattr(debian, "_fetch", fetch)
+    older = debian.ensure(debian.Package("p", ("one",)), print)
+    assert debian.ensure(debian.Package("p", ("one", "two")), print) == older
+    assert sorted(path.name for path in older.iterdir()) == ["one", "two"]
+
+
 def test_where_debian_is_not_the_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
