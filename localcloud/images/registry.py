@@ -28,6 +28,7 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _MANIFESTS = re.compile(rf"/v2/{_NAME}/manifests/(?P<reference>[^/]+)")
 _BLOBS = re.compile(rf"/v2/{_NAME}/blobs/(?P<digest>[^/]+)")
 _TAGS = re.compile(rf"/v2/{_NAME}/tags/list")
+REASON_CHARACTERS = 500
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
@@ -172,17 +173,19 @@ class _Handler(BaseHTTPRequestHandler):
             with path.open("rb") as file:
                 self.connection.sendfile(file, start, end - start + 1)
 
-    def _send(self, content: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self._head(status, {"Content-Type": content_type, "Content-Length": str(len(content))})
+    def _send(self, content: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK, reason: str | None = None) -> None:
+        self._head(status, {"Content-Type": content_type, "Content-Length": str(len(content))}, reason)
         if self.command != "HEAD":
             self.wfile.write(content)
 
     def _error(self, status: HTTPStatus, code: str, message: str) -> None:
         document = {"errors": [{"code": code, "message": message, "detail": self.path}]}
-        self._send(json.dumps(document).encode(), "application/json", status)
+        # containerd shows of a refusal only its status line; with the reason in it, the pod's events tell it
+        reason = " ".join(message.split())[:REASON_CHARACTERS].encode("ascii", "replace").decode()
+        self._send(json.dumps(document).encode(), "application/json", status, reason)
 
-    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
-        self.send_response(status)
+    def _head(self, status: HTTPStatus, headers: dict[str, str], reason: str | None = None) -> None:
+        self.send_response(status, reason)
         for name, value in {"Docker-Distribution-API-Version": "registry/2.0", **headers}.items():
             self.send_header(name, value)
         self.end_headers()

@@ -151,6 +151,7 @@ def test_tags_are_listed(served: Served) -> None:
 def test_an_image_that_cannot_be_made_says_why(served: Served) -> None:
     answer = served.get("test/broken/manifests/1")
     assert answer.status_code == 500
+    assert answer.reason == "amis/provisioners/x.sh failed with 1", "containerd shows nothing else"
     assert answer.json()["errors"][0]["message"] == "amis/provisioners/x.sh failed with 1"
     assert served.said == ["registry: amis/provisioners/x.sh failed with 1"]
 
