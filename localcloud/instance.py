@@ -45,6 +45,9 @@ PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
 PASSPHRASE = "local"
 """Protects states that hold nothing real; a local cloud's states go when it stops."""
+PARALLEL = 32
+"""Resource operations at once. Most of them wait for something, and four a core, as the engine would have it, is eight on a small
+machine: two namespaces that end slowly hold up everything behind them."""
 KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine", "localcloud.engine.kubernetes"
@@ -206,6 +209,7 @@ class LocalCloud:
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": f"aws:{provider.port},kubernetes:{kubernetes.port}",
             "PULUMI_HOME": str(self.folder / "home"),
+            "PULUMI_PARALLEL": str(PARALLEL),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "AWS_ENDPOINT_URL": aws.url,

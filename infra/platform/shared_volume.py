@@ -14,6 +14,8 @@ DRIVER: Final = "efs.csi.aws.com"
 STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """EFS grows by itself, an export is as large as it is, and no driver looks at the figure; Kubernetes wants one."""
+VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
+"""On a volume: the namespace whose jobs share it."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
 """A server that is away for a moment is waited for: with `soft` a job would read or write half of a file."""
 
@@ -89,7 +91,13 @@ class SharedVolume(pulumi.ComponentResource):
             behind: tuple[pulumi.Resource, ...] = ()
         else:
             name = f"{site.naming.cluster}-{namespace}-{SHARED_CLAIM}"
-            asked = {"storage_class_name": "", "volume_name": name, "resources": _size(ANY_SIZE)}
+            # not by `volume_name`: with it the binder's two workers write the volume at once, one of them is refused, and only
+            # its next round, up to 15 seconds later, ends the binding (syncVolume in Kubernetes' pv_controller.go)
+            asked = {
+                "storage_class_name": "",
+                "selector": {"match_labels": {VOLUME_LABEL: namespace}},
+                "resources": _size(ANY_SIZE),
+            }
             behind = (self._create_volume(namespace, name, _source(volume)),)
         # a class may wait for the first pod, which this program does not start
         unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, VolumeOfClass) else {}
@@ -114,7 +122,7 @@ class SharedVolume(pulumi.ComponentResource):
         }
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",
-            metadata={"name": name},
+            metadata={"name": name, "labels": {VOLUME_LABEL: namespace}},
             spec=spec,
             opts=self._args.site.options(self),
         )
