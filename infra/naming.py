@@ -79,6 +79,8 @@ AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 
 SHARED_CLAIM: Final = "shared"
 """Name of the claim on the shared file system in each namespace for jobs, and of the volume in jobs."""
+SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
+"""On the volume behind such a claim: the namespace whose jobs share it."""
 
 KUBE_SYSTEM: Final = "kube-system"
 """Where privileged agents of nodes run."""

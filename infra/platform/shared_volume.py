@@ -7,15 +7,13 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.naming import COMPONENT, GROUP_ID, SHARED_CLAIM, SHARED_DIRECTORY, USER_ID
+from infra.naming import COMPONENT, GROUP_ID, SHARED_CLAIM, SHARED_DIRECTORY, SHARED_VOLUME_LABEL, USER_ID
 from infra.platform.site import Site
 
 DRIVER: Final = "efs.csi.aws.com"
 STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """EFS grows by itself, an export is as large as it is, and no driver looks at the figure; Kubernetes wants one."""
-VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
-"""On a volume: the namespace whose jobs share it."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
 """A server that is away for a moment is waited for: with `soft` a job would read or write half of a file."""
 
@@ -95,7 +93,7 @@ class SharedVolume(pulumi.ComponentResource):
             # its next round, up to 15 seconds later, ends the binding (syncVolume in Kubernetes' pv_controller.go)
             asked = {
                 "storage_class_name": "",
-                "selector": {"match_labels": {VOLUME_LABEL: namespace}},
+                "selector": {"match_labels": {SHARED_VOLUME_LABEL: namespace}},
                 "resources": _size(ANY_SIZE),
             }
             behind = (self._create_volume(namespace, name, _source(volume)),)
@@ -122,7 +120,7 @@ class SharedVolume(pulumi.ComponentResource):
         }
         return kubernetes.core.v1.PersistentVolume(
             f"{self._name}-{namespace}-volume",
-            metadata={"name": name, "labels": {VOLUME_LABEL: namespace}},
+            metadata={"name": name, "labels": {SHARED_VOLUME_LABEL: namespace}},
             spec=spec,
             opts=self._args.site.options(self),
         )
