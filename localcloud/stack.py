@@ -134,7 +134,6 @@ class LocalStack:
         """After a killed engine: take away its lock, mend the state that it was writing, settle what it had begun."""
         self.cloud.server("provider")
         self._copy_if_missing()
-        self.mend()
         self.unlock()
         return recovery.recover(self._pulumi, self.name, self.cloud.clients, report)
 
@@ -151,7 +150,8 @@ class LocalStack:
                 attributes.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Take away the lock of an engine that was killed."""
+        """Take away the lock of an engine that was killed; Pulumi does it only where the state is whole."""
+        self.mend()
         self._pulumi("cancel", "--yes", "--stack", self.name)
 
     def remove(self) -> None:

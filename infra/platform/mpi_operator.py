@@ -52,7 +52,6 @@ class MpiOperator(pulumi.ComponentResource):
         self._adapt(deployment["spec"]["template"]["spec"], site)
         # it ends at once where the definition is missing, and can do nothing without its rights
         needs = (self._definition, *rights, *args.after)
-        # it is deleted by itself, before its rights: the namespace alone would end it last, and take ten seconds for it
         self._deployment = objects.register(name, deployment, site.options(self, home, *needs))
         self.register_outputs({})
 

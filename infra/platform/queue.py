@@ -126,7 +126,6 @@ class Queue(pulumi.ComponentResource):
                     "spec": self._pod(),
                 },
             },
-            # deleted by itself, before its rights: the namespace alone would end it last, and take ten seconds for it
             opts=self._options(self._namespace, configuration, secret, *needs, *self._args.after),
         )
 

@@ -43,6 +43,8 @@ class Site:
         """How a part's objects are made: in this cluster, below their component.
 
         `inside`: their namespace. They go with it: a claim would wait for the pods that use it, which only the namespace ends.
+        What keeps pods running is made after its namespace, not inside: with it the pods would go last, after their rights,
+        and Kubernetes looks for pods that are left only every five seconds.
         """
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

@@ -39,7 +39,7 @@ def test_the_demo_shows_a_clusters_life_and_leaves_nothing(checkout: Checkout) -
     assert done.returncode == 0, done.stderr
     steps = json.loads(done.stdout)
     assert [step["step"] for step in steps] == STEPS
-    assert all(step["ok"] for step in steps), steps
+    assert all(step["ok"] and (step["seconds"] > 0 or step["step"] == "make its images") for step in steps), steps
     assert [step["step"] for step in steps if step["skipped"]] == ([] if capability.examine().real_nodes else NEED_NODES)
     assert all(set(step) == {"step", "seconds", "ok", "skipped", "detail"} for step in steps)
     assert json.loads((checkout.folder / ".local" / "demo.json").read_text()) == steps

@@ -65,7 +65,8 @@ def test_where_debian_is_not_known_it_says_what_makes_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(root, "require", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ImageError, match="mmdebstrap, mmtarfilter: not found on PATH, and only Debian and its kin"):
+    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian and its kin can fetch them"
+    with pytest.raises(ImageError, match=missing):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
 
 

@@ -162,7 +162,6 @@ def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed
 
 def test_what_an_up_without_recovery_made_twice_goes_with_the_next(stack: LocalStack, undisturbed: Kinds) -> None:
     kill(stack, "up", "ec2.CreateVpc")
-    stack.mend()
     stack.unlock()  # `recover` would settle what was begun, too
     assert stack.run("up").ok
     recovered(stack)
