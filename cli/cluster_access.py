@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cli.exit_codes import NO_CLUSTER, NOT_FOUND, REFUSED
-from infra import kubeconfigs
+from infra.config.messages import shown
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
-from infra.problems import shown
+from infra.kubernetes import kubeconfigs
 
 PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from infra.existing.description import describe
-from infra.existing.facts import ClusterFacts
-from infra.existing.rules import unsaid_gpus
-from infra.existing.settings import ExistingSettings
+from infra.facts.existing_cluster import ClusterFacts
+from infra.plan.existing_cluster_description import describe
+from infra.settings.existing import ExistingSettings
+from infra.validation.existing_cluster import unsaid_gpus
 
 
 def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:

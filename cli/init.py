@@ -10,9 +10,9 @@ import typer
 
 from cli.exit_codes import FINE, INTERRUPTED, REFUSED, USAGE
 from cli.init_forms import FORMS, Form, Question, Unfit
-from infra import preflight, stack_file
-from infra.preflight import Examined
-from infra.problems import did_you_mean, one_of, shown
+from infra.config import preflight, stack_file
+from infra.config.messages import did_you_mean, one_of, shown
+from infra.config.preflight import Examined
 
 Ask = Callable[[str, str], str]
 """Words and the usual answer -> the answer."""
@@ -115,10 +115,10 @@ def _examined(stack: str, text: str, *, offline: bool) -> Examined[Any, Any]:
         except OSError:
             raise Refused(f"--stack: {shown(stack)} cannot be part of a file's name", USAGE) from None
         raw = stack_file.read(draft)
-    examined = preflight.examine(raw, offline=True)
+    examined = preflight.examine_aws(raw, offline=True)
     wrong = examined.problems
     if not wrong and not offline:
-        examined = preflight.examine(raw)
+        examined = preflight.examine_aws(raw)
         wrong = tuple(problem for problem in examined.problems if problem.path in OF_ANSWERS)
     if wrong:
         raise Refused("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from infra.targets import Ec2Target
+from infra.settings.targets import Ec2Target
 
 Answers = Mapping[str, str]
 STORAGES: Final = ("efs", "none")

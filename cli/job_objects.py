@@ -7,9 +7,9 @@ from dataclasses import replace
 from cli.cluster_access import Cluster, Failed, Missing, Object
 from cli.exit_codes import REFUSED
 from cli.job_state import JobState, state_of
+from infra.config.messages import did_you_mean
 from infra.jobs.render import Piece, owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
-from infra.problems import did_you_mean
 
 OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3

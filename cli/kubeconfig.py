@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from cli.exit_codes import FINE, NO_CLUSTER, NOT_FOUND
-from infra import stack_file
+from infra.config import stack_file
 from infra.facts import FactsError
 from infra.facts.clients import Clients, asked, is_error
 from infra.naming import Naming
@@ -39,7 +39,7 @@ def run(stack: str, folder: Path, output: Path | None) -> int:
 
 def _config(name: str, region: str) -> str | None:
     """The kubeconfig; None where there is no such cluster. Raises FactsError where AWS cannot be asked."""
-    from infra.outputs import kubeconfig  # loads Pulumi's SDK
+    from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
 
     clients = Clients(region)
 

@@ -15,10 +15,10 @@ from rich.console import Console
 
 from cli import progress, validate
 from cli.recover import tell
-from infra import preflight, stack_file
+from infra.config import preflight, stack_file
+from infra.config.stack_file import NoSuchStack
 from infra.facts.model import FactsError
-from infra.interrupted import Unknown
-from infra.stack_file import NoSuchStack
+from infra.recovery.pending_operations import Unknown
 from localcloud.control import ControlError
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
@@ -215,7 +215,7 @@ def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = N
     granting = LocalStack(LocalCloud(home), stack, config_dir)
     try:
         granting.cloud.server("aws")
-        if problems := preflight.examine(stack_file.read(granting.source), offline=True).problems:
+        if problems := preflight.examine_aws(stack_file.read(granting.source), offline=True).problems:
             errors.print("\n".join(map(str, problems)), style="red", markup=False)
             raise typer.Exit(FAILED)
         made = granting.grant()
@@ -283,7 +283,7 @@ def _check_file(stack: LocalStack, verb: Verb, as_json: bool) -> None:
     os.environ.clear()
     os.environ.update(variables)
     if as_json:
-        found = tuple(str(problem) for problem in preflight.examine(raw).problems)
+        found = tuple(str(problem) for problem in preflight.examine_aws(raw).problems)
         print(json.dumps(summary(stack.name, Run(verb, FAILED, 0.0, {}, errors=found))))
     else:
         validate.run(stack.name, stack.folder, offline=False, as_json=False)

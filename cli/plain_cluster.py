@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from cli.exit_codes import NO_CLUSTER, NOT_FOUND, USAGE
 from cli.launches import MOST_ACTIVITIES
-from infra import stack_file
+from infra.config import stack_file
 from infra.facts import FactsError
 from infra.facts.clients import Clients, Denied, asked
 from infra.naming import ROLE_TAG, STACK_TAG, Naming
-from infra.settings import Efs
-from infra.targets import Ec2Target
+from infra.settings.storage import Efs
+from infra.settings.targets import Ec2Target
 
 NODES: Final = "nodes/"
 MASTER: Final = "master"

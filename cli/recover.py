@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra.facts.model import FactsError
-from infra.interrupted import Unknown
-from infra.recovery import Recovered, clients, recover
+from infra.recovery.pending_operations import Unknown
+from infra.recovery.recover_stack import Recovered, clients, recover
 
 ROOT = Path(__file__).resolve().parents[1]
 FAILED = 1

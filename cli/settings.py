@@ -9,10 +9,10 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from infra.existing.settings import ExistingSettings
+from infra.config.parse import leaf_types
 from infra.jobs.model import Job
-from infra.settings import Settings
-from infra.shape import leaf_types
+from infra.settings.existing import ExistingSettings
+from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see its fields."
 """Says a field that only holds others."""

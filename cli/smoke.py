@@ -12,6 +12,7 @@ from cli.cluster_access import Cluster, Failed
 from cli.exit_codes import FINE, JOB_FAILED, NOT_FOUND, USAGE
 from cli.job_log import Follower
 from cli.submit import Where, failed, refused, result
+from infra.config.messages import did_you_mean, one_of, shown
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, Transport
 from infra.jobs.model import Job, Launcher, MpiImplementation
@@ -19,7 +20,6 @@ from infra.jobs.reading import JobRefused
 from infra.jobs.render import Piece, render
 from infra.jobs.smoke_verdict import Expected, Report, failures
 from infra.jobs.validation import check
-from infra.problems import did_you_mean, one_of, shown
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.facts import Facts
-from infra.instances import InstanceType, efa_layout
-from infra.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
-from infra.settings import Pool, Settings
-from infra.targets import SystemPool
+from infra.facts.instance_types import InstanceType
+from infra.plan.efa_interfaces import efa_layout
+from infra.plan.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
+from infra.settings.pools import Pool
+from infra.settings.stack import Settings
+from infra.settings.targets import SystemPool
 
 UNKNOWN = "?"
 

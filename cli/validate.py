@@ -6,9 +6,8 @@ from pathlib import Path
 
 from cli import existing_summary, summary
 from cli.verdict import USAGE, Verdict
-from infra import preflight, stack_file
-from infra.existing import preflight as existing
-from infra.stack_file import RawStack
+from infra.config import preflight, stack_file
+from infra.config.stack_file import RawStack
 
 AWS_LEFT_OUT = (
     "whether AWS offers the types, zones, versions and add-ons, whether what the file names by id exists and fits, "
@@ -34,7 +33,7 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
 
 
 def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
-    examined = preflight.examine(raw, offline=offline)
+    examined = preflight.examine_aws(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
         path,
@@ -48,7 +47,7 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
 
 
 def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
-    examined = existing.examine(raw, offline=offline)
+    examined = preflight.examine_existing(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
         path,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from infra.preflight import Examined
+from infra.config.preflight import Examined
 
 FINE, NOT_ASKED, USAGE, PROBLEMS = 0, 1, 2, 3
 

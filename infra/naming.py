@@ -206,3 +206,7 @@ def autoscaler_tags(
         **{f"{template}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in taints},
         **{f"{template}/resources/{name}": amount for name, amount in resources.items()},
     }
+
+
+ZONE_LETTERS: Final = "abcdefgh"
+"""Last letters of the availability zones that get subnets."""

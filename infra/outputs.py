@@ -1,6 +1,5 @@
 """What a stack tells its users when it is up."""
 
-import json
 from collections.abc import Sequence
 
 import pulumi
@@ -13,26 +12,10 @@ from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
-from infra.plain import PlainPlan
-from infra.platform.reach import Check
-from infra.pools import PoolPlan
-
-
-def kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
-    """A kubeconfig whose users prove who they are with their own AWS credentials."""
-    arguments = ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"]
-    command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}
-    server = {"server": endpoint, "certificate-authority-data": certificate_authority}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [{"name": name, "cluster": server}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "users": [{"name": name, "user": {"exec": {**command, "interactiveMode": "Never"}}}],
-        }
-    )
+from infra.kubernetes.eks_kubeconfig import kubeconfig
+from infra.kubernetes.reachability import Check
+from infra.plan.ec2_cluster import Ec2ClusterPlan
+from infra.plan.eks_pools import PoolPlan
 
 
 def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
@@ -114,7 +97,7 @@ def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) ->
     }
 
 
-def plain_cluster(cluster: Ec2Cluster, plan: PlainPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
+def plain_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
     """What people and `scripts/cluster` must know of a plain EC2 cluster."""
     master, workers = cluster.master, plan.workers
     public = {"masterPublicAddress": master.public_address} if master.public_address is not None else {}

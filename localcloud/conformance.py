@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from infra import stack_file
+from infra.config import stack_file
 from localcloud.control import ControlError
 from localcloud.engine.server import plugin_version
 from localcloud.instance import LocalCloud, official

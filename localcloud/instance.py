@@ -24,9 +24,10 @@ from pathlib import Path
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from infra import recovery, stack_file
-from infra.lookups import Client
-from infra.platform.manifests import MIRROR_VARIABLE
+from infra.config import stack_file
+from infra.facts.manifests import MIRROR_VARIABLE
+from infra.recovery import recover_stack
+from infra.recovery.aws_lookups import Client
 from localcloud import mirror
 from localcloud.control import Control
 from localcloud.environment import CREDENTIALS, past_proxies, without_foreign
@@ -180,7 +181,7 @@ class LocalCloud:
         """boto3 clients of the local AWS by service, as its user has them."""
         from botocore.config import Config
 
-        return recovery.clients(
+        return recover_stack.clients(
             region,
             endpoint_url=self.server("aws").url,
             aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],

@@ -21,8 +21,9 @@ from typing import Any, Literal, TextIO
 
 import yaml
 
-from infra import recovery, stack_file
-from infra.interrupted import Report
+from infra.config import stack_file
+from infra.recovery import recover_stack
+from infra.recovery.pending_operations import Report
 from localcloud.engine_events import EventLog, Step
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -130,12 +131,12 @@ class LocalStack:
         state: dict[str, Any] = json.loads(self._pulumi("stack", "export", "--stack", self.name))
         return state
 
-    def recover(self, report: Report = print) -> recovery.Recovered:
+    def recover(self, report: Report = print) -> recover_stack.Recovered:
         """After a killed engine: take away its lock, mend the state that it was writing, settle what it had begun."""
         self.cloud.server("provider")
         self._copy_if_missing()
         self.unlock()
-        return recovery.recover(self._pulumi, self.name, self.cloud.clients, report)
+        return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
 
     def mend(self) -> None:
         """Of what the engine was writing when it was killed, nothing stays that is cut short."""

@@ -17,11 +17,11 @@ from cli.status import in_kubernetes, in_plain_cluster
 from cli.status.in_aws import EksAccount, EksCluster
 from cli.status.model import Status
 from cli.submit import Where, failed
-from infra import stack_file
+from infra.config import stack_file
+from infra.config.stack_file import RawStack
 from infra.facts import FactsError
 from infra.facts.clients import Denied
 from infra.naming import Naming
-from infra.stack_file import RawStack
 
 EVERY_SECONDS: Final = 5.0
 
@@ -183,7 +183,7 @@ class _EksLook:
         return self._cluster
 
     def _written(self, found: EksCluster) -> Path:
-        from infra.outputs import kubeconfig  # loads Pulumi's SDK
+        from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
 
         if not found.endpoint:
             raise Failed(f"cluster {found.name} is {found.state} and has no endpoint yet", NO_CLUSTER)

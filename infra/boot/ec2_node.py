@@ -27,7 +27,7 @@ NodeRole = Literal["master", "worker"]
 
 
 @dataclass(frozen=True)
-class ClusterFacts:
+class ClusterInfo:
     """What all nodes are told alike."""
 
     stack: str
@@ -49,7 +49,7 @@ class SharedMount:
     path: str
 
 
-def cluster_file(facts: ClusterFacts, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
+def cluster_file(facts: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
     """What the join service reads: amis/join/gpumpi_join/cluster_file.py."""
     return {
         "stack": facts.stack,

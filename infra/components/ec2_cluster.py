@@ -5,19 +5,20 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra import policies
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterFacts, SharedMount
+from infra.boot.ec2_node import ClusterInfo, SharedMount
 from infra.boot.eks_node import encoded
-from infra.components.ec2_master import Ec2Master, Ec2MasterArgs, MasterSpec
-from infra.components.ec2_workers import Ec2Workers, Ec2WorkersArgs, WorkersSpec
+from infra.components import iam
+from infra.components.ec2_master import Ec2Master, Ec2MasterArgs
+from infra.components.ec2_workers import Ec2Workers, Ec2WorkersArgs
+from infra.components.iam import Account
 from infra.components.instance_role import InstanceRole, InstanceRoleArgs
 from infra.naming import COMPONENT, Naming
-from infra.policies import Account
+from infra.plan.specs import MasterSpec, WorkersSpec
 
 
 @dataclass(frozen=True)
-class Storage:
+class MountedFileSystem:
     """The shared file system, as it is mounted."""
 
     file_system_id: pulumi.Input[str]
@@ -43,7 +44,7 @@ class Ec2ClusterArgs:
     # around it
     key_bucket: pulumi.Input[str]
     key_bucket_arn: pulumi.Input[str]
-    storage: Storage | None
+    storage: MountedFileSystem | None
     vpc_id: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
     master_subnet_id: pulumi.Input[str]
@@ -65,7 +66,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         self._args = args
         child = pulumi.ResourceOptions(parent=self)
         naming = args.naming
-        join = policies.to_json(policies.complete_join(args.account, naming.workers))
+        join = iam.to_json(iam.complete_join(args.account, naming.workers))
         self._master_role = self._create_role("master", {}, child)
         self._worker_role = self._create_role("worker", {"join": join}, child)
         self._master = Ec2Master(
@@ -103,13 +104,13 @@ class Ec2Cluster(pulumi.ComponentResource):
         args, account = self._args, self._args.account
         keys = pulumi.Output.from_input(args.key_bucket_arn)
         permissions: dict[str, pulumi.Input[str]] = {
-            "keys": keys.apply(lambda arn: policies.to_json(policies.exchange_node_keys(arn))),
-            "members": policies.to_json(policies.find_members()),
+            "keys": keys.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn))),
+            "members": iam.to_json(iam.find_members()),
             **more,
         }
         if args.storage is not None:
             ids = pulumi.Output.all(args.storage.file_system_id, args.storage.access_point_id)
-            permissions["storage"] = ids.apply(lambda known: policies.to_json(policies.mount_through(account, *known)))
+            permissions["storage"] = ids.apply(lambda known: iam.to_json(iam.mount_through(account, *known)))
         return InstanceRole(
             args.naming.name(f"{role}-role"),
             InstanceRoleArgs(args.naming, account, f"{role.capitalize()} of {args.naming.cluster}", permissions),
@@ -123,7 +124,7 @@ class Ec2Cluster(pulumi.ComponentResource):
 
         def render(values: Sequence[str]) -> str:
             bucket, master_role, worker_role, *ids = values
-            facts = ClusterFacts(
+            facts = ClusterInfo(
                 stack=args.naming.stack,
                 region=args.account.region,
                 bucket=bucket,

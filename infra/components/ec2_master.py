@@ -7,28 +7,14 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import launching
-from infra.instances import Interface
-from infra.launching import Reservation
+from infra.components import launch_template
+from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, ROLE_TAG, Naming
+from infra.plan.efa_interfaces import Interface
+from infra.plan.specs import MasterSpec
 
 SSH: Final = 22
 PRIMARY: Final = Interface(0, 0, "interface")
-
-
-@dataclass(frozen=True)
-class MasterSpec:
-    """What the master is. Plain values, all decided before the first resource."""
-
-    instance_type: str
-    ami_id: str
-    root_device: str
-    root_volume_gib: int
-    ssh_cidrs: Sequence[str] = ()
-    capacity_block: bool = False
-    reservation: Reservation | None = None
-    interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
 
 
 @dataclass(frozen=True)
@@ -102,31 +88,30 @@ class Ec2Master(pulumi.ComponentResource):
     def _create_launch_template(self, ways_in: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
         spec, args = self._args.spec, self._args
         primary, *others = spec.interfaces or (PRIMARY,)
-        first = launching.interface(primary, [args.security_group_id, *ways_in])
+        first = launch_template.interface(primary, [args.security_group_id, *ways_in])
         first["subnet_id"] = args.subnet_id
-        rest = [launching.interface(one, [args.security_group_id]) for one in others]
+        rest = [launch_template.interface(one, [args.security_group_id]) for one in others]
         for one in rest:
             one["subnet_id"] = args.subnet_id
-        return aws.ec2.LaunchTemplate(
-            f"{self._name}-launch-template",
+        launch = LaunchTemplateArgs(
             description=f"Master of {args.naming.cluster}",
-            update_default_version=True,
+            tags=self._tags,
+            root_device=spec.root_device,
+            root_volume_gib=spec.root_volume_gib,
+            user_data=args.user_data,
+            security_groups=(),
+            network_interfaces=[first, *rest],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
-            iam_instance_profile={"arn": args.profile_arn},
-            instance_market_options={"market_type": "capacity-block"} if spec.capacity_block else None,
-            capacity_reservation_specification=launching.reservation(spec.reservation),
-            placement={"group_name": args.placement_group} if args.placement_group is not None else None,
-            network_interfaces=[first, *rest],
-            block_device_mappings=[launching.root_disk(spec.root_device, spec.root_volume_gib)],
-            metadata_options=launching.METADATA,
-            monitoring={"enabled": True},
-            tag_specifications=[{"resource_type": kind, "tags": self._tags} for kind in ("volume", "network-interface")],
-            user_data=args.user_data,
-            tags=self._tags,
-            # another tag would be another version, for which the master would be replaced
-            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
+            market="capacity-block" if spec.capacity_block else None,
+            reservation=spec.reservation,
+            placement_group=args.placement_group,
+            profile_arn=args.profile_arn,
+            tagged=("volume", "network-interface"),
         )
+        # A changed tag would be a new template version, for which Pulumi replaces the head node.
+        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
+        return launch_template.create(f"{self._name}-launch-template", launch, opts)
 
     def _create_address(self) -> aws.ec2.Eip:
         return aws.ec2.Eip(

@@ -2,40 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pulumi
 import pulumi_aws as aws
 
-from infra import launching
 from infra.boot.ec2_node import HOOK, JOIN_SECONDS
-from infra.instances import Interface
-from infra.launching import Reservation
+from infra.components import launch_template
+from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, Naming
-
-Market = Literal["on-demand", "spot", "capacity-block"]
-
-
-@dataclass(frozen=True)
-class WorkersSpec:
-    """What the workers are. Plain values, all decided before the first resource."""
-
-    pool: str
-    instance_type: str
-    ami_id: str
-    root_device: str
-    root_volume_gib: int
-    minimum: int
-    desired: int
-    maximum: int
-    keep_desired: bool
-    """The group is there, and `scripts/cluster scale` owns its size."""
-    market: Market = "on-demand"
-    reservation: Reservation | None = None
-    interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
-    placement: str | None = None
-    """What was chosen where the user left the placement group to us."""
+from infra.plan.specs import WorkersSpec
 
 
 @dataclass(frozen=True)
@@ -67,29 +42,22 @@ class Ec2Workers(pulumi.ComponentResource):
 
     def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
         spec, args = self._args.spec, self._args
-        return aws.ec2.LaunchTemplate(
-            f"{self._name}-launch-template",
+        launch = LaunchTemplateArgs(
             description=f"Workers of {args.naming.cluster}",
-            update_default_version=True,
+            tags=self._tags,
+            root_device=spec.root_device,
+            root_volume_gib=spec.root_volume_gib,
+            user_data=args.user_data,
+            security_groups=[args.security_group_id],
+            network_interfaces=[launch_template.interface(one, [args.security_group_id]) for one in spec.interfaces],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
-            iam_instance_profile={"arn": args.profile_arn},
-            instance_market_options=None if spec.market == "on-demand" else {"market_type": spec.market},
-            capacity_reservation_specification=launching.reservation(spec.reservation),
-            placement={"group_name": args.placement_group} if args.placement_group is not None else None,
-            # security groups are on the instance or on every interface, never both
-            vpc_security_group_ids=None if spec.interfaces else [args.security_group_id],
-            network_interfaces=[launching.interface(one, [args.security_group_id]) for one in spec.interfaces] or None,
-            block_device_mappings=[launching.root_disk(spec.root_device, spec.root_volume_gib)],
-            metadata_options=launching.METADATA,
-            monitoring={"enabled": True},
-            tag_specifications=[
-                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "volume", "network-interface")
-            ],
-            user_data=args.user_data,
-            tags=self._tags,
-            opts=pulumi.ResourceOptions(parent=self),
+            market=None if spec.market == "on-demand" else spec.market,
+            reservation=spec.reservation,
+            placement_group=args.placement_group,
+            profile_arn=args.profile_arn,
         )
+        return launch_template.create(f"{self._name}-launch-template", launch, pulumi.ResourceOptions(parent=self))
 
     def _create_group(self, template: aws.ec2.LaunchTemplate) -> aws.autoscaling.Group:
         spec, args = self._args.spec, self._args

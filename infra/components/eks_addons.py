@@ -8,9 +8,9 @@ import pulumi
 import pulumi_aws as aws
 
 from infra import versions
+from infra.components.iam import Account
 from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
 from infra.naming import COMPONENT, GPU_TAINT, Naming
-from infra.policies import Account
 
 NAMESPACE = "kube-system"
 

@@ -7,10 +7,10 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming, principal
-from infra.policies import Account
 
 LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ADMIN_POLICY: Final = "AmazonEKSClusterAdminPolicy"
@@ -50,7 +50,7 @@ class EksCluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         key = EncryptionKey(
             f"{name}-secrets-key",
-            EncryptionKeyArgs(args.naming, "Kubernetes secrets", policies.to_json(policies.secrets_key(args.account))),
+            EncryptionKeyArgs(args.naming, "Kubernetes secrets", iam.to_json(iam.secrets_key(args.account))),
             self._child,
         )
         self._cluster = self._create_cluster(key)
@@ -62,7 +62,7 @@ class EksCluster(pulumi.ComponentResource):
         role = aws.iam.Role(
             f"{self._name}-role",
             description=f"Control plane of {naming.cluster}",
-            assume_role_policy=policies.to_json(policies.assumed_by_service("eks.amazonaws.com")),
+            assume_role_policy=iam.to_json(iam.assumed_by_service("eks.amazonaws.com")),
             tags=naming.tags(Name=f"{self._name}-role"),
             opts=self._child,
         )

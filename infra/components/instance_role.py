@@ -7,9 +7,9 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
+from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
-from infra.policies import Account
 
 SESSIONS: Final = "AmazonSSMManagedInstanceCore"
 """A shell and SSH through Session Manager: no open port."""
@@ -36,7 +36,7 @@ class InstanceRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=args.description,
-            assume_role_policy=policies.to_json(policies.assumed_by_service("ec2.amazonaws.com")),
+            assume_role_policy=iam.to_json(iam.assumed_by_service("ec2.amazonaws.com")),
             tags=args.naming.tags(Name=name),
             opts=child,
         )

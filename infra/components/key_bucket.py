@@ -6,7 +6,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
 from infra.naming import COMPONENT, Naming
 
 EXPIRY_DAYS: Final = 1
@@ -67,7 +67,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketPolicy(
             f"{name}-policy",
             bucket=self._bucket.id,
-            policy=self._bucket.arn.apply(lambda arn: policies.to_json(policies.tls_only_bucket(arn))),
+            policy=self._bucket.arn.apply(lambda arn: iam.to_json(iam.tls_only_bucket(arn))),
             # S3 refuses a policy while it is changing the public access block (OperationAborted)
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
         )

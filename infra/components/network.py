@@ -7,10 +7,10 @@ from typing import Protocol
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
-from infra.addresses import zone_addresses
+from infra.components import iam
+from infra.components.iam import Account
 from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
-from infra.policies import Account
+from infra.plan.subnet_cidrs import zone_addresses
 
 
 class Subnets(Protocol):
@@ -215,14 +215,14 @@ class Network(pulumi.ComponentResource):
         role = aws.iam.Role(
             f"{name}-flow-logs-role",
             description=f"Delivers the flow logs of {args.naming.cluster}",
-            assume_role_policy=policies.to_json(policies.assumed_by_flow_logs(args.account)),
+            assume_role_policy=iam.to_json(iam.assumed_by_flow_logs(args.account)),
             tags=args.naming.tags(Name=f"{name}-flow-logs"),
             opts=self._child,
         )
         delivery = aws.iam.RolePolicy(
             f"{name}-flow-logs-policy",
             role=role.name,
-            policy=group.arn.apply(lambda arn: policies.to_json(policies.deliver_flow_logs(arn))),
+            policy=group.arn.apply(lambda arn: iam.to_json(iam.deliver_flow_logs(arn))),
             opts=self._child,
         )
         aws.ec2.FlowLog(

@@ -1,70 +1,22 @@
 """A managed node group of one instance type: GPU pools and the CPU pool alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
-from infra import launching
 from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
+from infra.components import launch_template
 from infra.components.eks_cluster import EksCluster
-from infra.instances import Interface
-from infra.launching import Reservation
-from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming, Taint
+from infra.components.launch_template import LaunchTemplateArgs
+from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming
+from infra.plan.specs import NodePoolSpec
 
 ROOT_DEVICE: Final = "/dev/xvda"
 """Root device of Amazon Linux 2023 and of EKS's AMIs built on it."""
-
-CapacityType = Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    minimum: int
-    desired: int
-    maximum: int
-    autoscaler_owns_desired: bool
-    """Then `desired` counts at creation only."""
-
-
-@dataclass(frozen=True)
-class NodePoolSpec:
-    """What a pool is. Plain values, all decided before the first resource."""
-
-    name: str
-    instance_type: str
-    ami_type: str
-    sizes: Sizes
-    root_volume_gib: int
-    capacity: CapacityType = "ON_DEMAND"
-    reservation: Reservation | None = None
-    ami_id: str | None = None
-    # hardware
-    interfaces: Sequence[Interface] = ()
-    """EFA layout; empty without EFA."""
-    raid0: bool = False
-    pinned_memory: bool = False
-    huge_pages: int = 0
-    # Kubernetes
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: Sequence[Taint] = ()
-    autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
-    # what the next run must know of this one
-    placement: str | None = None
-    """What was chosen where the user left the placement group to us."""
-    # updates and repair
-    surge: bool = False
-    """New nodes start before old ones go; False where there may be no spare capacity."""
-    failed: bool = False
-    """The node group that there is could not be created, and another must be."""
-
-    @property
-    def efa_interfaces(self) -> int:
-        """EFA devices that pods on one node can ask for."""
-        return sum(interface.type == "efa-only" for interface in self.interfaces)
 
 
 @dataclass(frozen=True)
@@ -101,32 +53,27 @@ class NodePool(pulumi.ComponentResource):
     def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
         spec = self._spec
         groups = [self._args.cluster.security_group_id, self._args.node_security_group_id]
-        return aws.ec2.LaunchTemplate(
-            f"{self._name}-launch-template",
+        is_block = spec.capacity == "CAPACITY_BLOCK"
+        args = LaunchTemplateArgs(
             description=f"Nodes of pool {spec.name}",
-            update_default_version=True,
+            tags=self._tags,
+            root_device=ROOT_DEVICE,
+            root_volume_gib=spec.root_volume_gib,
+            user_data=self._user_data(),
+            # EKS adds the cluster security group only to a template without security groups
+            security_groups=groups,
+            network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
             image_id=spec.ami_id,
             # EKS wants the type here for capacity blocks, and on the node group otherwise
-            instance_type=spec.instance_type if spec.capacity == "CAPACITY_BLOCK" else None,
-            instance_market_options={"market_type": "capacity-block"} if spec.capacity == "CAPACITY_BLOCK" else None,
-            capacity_reservation_specification=launching.reservation(spec.reservation),
-            placement={"group_name": self._args.placement_group} if self._args.placement_group is not None else None,
-            # Security groups are on the instance or on every interface, never both; EKS adds its own group only where none is
-            # given: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
-            vpc_security_group_ids=None if spec.interfaces else groups,
-            network_interfaces=[launching.interface(one, groups) for one in spec.interfaces] or None,
-            block_device_mappings=[launching.root_disk(ROOT_DEVICE, spec.root_volume_gib)],
-            metadata_options=launching.METADATA,
-            monitoring={"enabled": True},
-            tag_specifications=[
-                {"resource_type": kind, "tags": self._tags} for kind in ("instance", "volume", "network-interface")
-            ],
-            user_data=self._user_data(),
-            tags=self._tags,
-            # Another tag would be another version of the template, for which EKS restarts every node of the pool. Instances
-            # get it from the auto scaling group when they are launched.
-            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
+            instance_type=spec.instance_type if is_block else None,
+            market="capacity-block" if is_block else None,
+            reservation=spec.reservation,
+            placement_group=self._args.placement_group,
         )
+        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get their
+        # tags from the Auto Scaling group.
+        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
+        return launch_template.create(f"{self._name}-launch-template", args, opts)
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:

@@ -7,9 +7,9 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
+from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
-from infra.policies import Account
 
 MANAGED_POLICIES: Final = (
     "AmazonEKSWorkerNodePolicy",  # join the cluster, ask for pod credentials
@@ -35,7 +35,7 @@ class NodeRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=f"Nodes of {args.naming.cluster}",
-            assume_role_policy=policies.to_json(policies.assumed_by_service("ec2.amazonaws.com")),
+            assume_role_policy=iam.to_json(iam.assumed_by_service("ec2.amazonaws.com")),
             tags=args.naming.tags(Name=name),
             opts=child,
         )
@@ -49,7 +49,7 @@ class NodeRole(pulumi.ComponentResource):
         aws.iam.RolePolicy(
             f"{name}-keys",
             role=self._role.name,
-            policy=key_bucket_arn.apply(lambda arn: policies.to_json(policies.exchange_node_keys(arn))),
+            policy=key_bucket_arn.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn))),
             opts=child,
         )
         self.register_outputs({"arn": self.arn})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
 from infra.naming import COMPONENT, Naming
 
 
@@ -38,11 +38,11 @@ class PodRole(pulumi.ComponentResource):
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:PodRole", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        trust = policies.assumed_by_pods(args.cluster_arn, args.namespace, args.service_account)
+        trust = iam.assumed_by_pods(args.cluster_arn, args.namespace, args.service_account)
         self._role = aws.iam.Role(
             name,
             description=args.description,
-            assume_role_policy=policies.to_json(trust),
+            assume_role_policy=iam.to_json(trust),
             tags=args.naming.tags(Name=name),
             opts=child,
         )

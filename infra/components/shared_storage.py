@@ -7,10 +7,10 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
-from infra import policies
+from infra.components import iam
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.iam import Account
 from infra.naming import COMPONENT, GROUP_ID, SHARED_DIRECTORY, USER_ID, Naming
-from infra.policies import Account
 
 NFS: Final = 2049
 DIRECTORY_MODE: Final = "0775"
@@ -71,7 +71,7 @@ class SharedStorage(pulumi.ComponentResource):
         naming, name = self._args.naming, self._name
         key = EncryptionKey(
             f"{name}-key",
-            EncryptionKeyArgs(naming, "shared file system", policies.to_json(policies.file_system_key(self._args.account))),
+            EncryptionKeyArgs(naming, "shared file system", iam.to_json(iam.file_system_key(self._args.account))),
             self._child,
         )
         file_system = aws.efs.FileSystem(
@@ -87,7 +87,7 @@ class SharedStorage(pulumi.ComponentResource):
         aws.efs.FileSystemPolicy(
             f"{name}-policy",
             file_system_id=file_system.id,
-            policy=file_system.arn.apply(lambda arn: policies.to_json(policies.encrypted_file_system(arn))),
+            policy=file_system.arn.apply(lambda arn: iam.to_json(iam.encrypted_file_system(arn))),
             opts=self._child,
         )
         if new.backup:

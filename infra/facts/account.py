@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from infra.facts.clients import Clients, asked, is_error
 from infra.facts.model import Caller
-from infra.instances import Quota, quota
-from infra.settings import OnDemand, Settings, Spot
+from infra.facts.vcpu_quotas import Quota, quota
+from infra.settings.pools import OnDemand, Spot
+from infra.settings.stack import Settings
 
 
 def caller(clients: Clients) -> Caller:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from infra.config.messages import did_you_mean
 from infra.facts.model import FactsError
-from infra.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from infra.settings import Settings
+    from infra.settings.stack import Settings
 
 Result = TypeVar("Result")
 

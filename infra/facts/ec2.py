@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
-from infra.addresses import ZONE_LETTERS
 from infra.facts.clients import Clients, is_error
-from infra.facts.model import OwnVpc, Reservation, Subnet, Vpc, Zone
-from infra.instances import Architecture, InstanceType
+from infra.facts.instance_types import Architecture, InstanceType
+from infra.facts.model import CapacityReservation, OwnVpc, Subnet, Vpc, Zone
+from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """Zones where EKS takes no subnet for a control plane: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
@@ -109,7 +109,7 @@ def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:
     return {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in described}
 
 
-def reservation(clients: Clients, reservation_id: str) -> Reservation | None:
+def reservation(clients: Clients, reservation_id: str) -> CapacityReservation | None:
     try:
         found = clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
     except clients.ec2.exceptions.ClientError as error:
@@ -119,12 +119,12 @@ def reservation(clients: Clients, reservation_id: str) -> Reservation | None:
     return _reservation(found[0]) if found else None
 
 
-def _reservation(described: Any) -> Reservation:
+def _reservation(described: Any) -> CapacityReservation:
     kind: Literal["default", "capacity-block"] = "default"
     if described.get("ReservationType") == "capacity-block":
         kind = "capacity-block"
     group: str = described.get("PlacementGroupArn") or ""
-    return Reservation(
+    return CapacityReservation(
         id=described["CapacityReservationId"],
         kind=kind,
         state=described["State"],

@@ -4,8 +4,8 @@ from typing import Any
 
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
+from infra.facts.instance_types import Architecture
 from infra.facts.model import Ami, Existing, ExistingPool
-from infra.instances import Architecture
 from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, STACK_TAG
 
 PLAIN = "ec2"

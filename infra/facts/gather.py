@@ -6,14 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from infra.facts import account, ec2, ec2_cluster, efs, eks
+from infra.facts import account, ec2, ec2_cluster, efs, eks, manifests
 from infra.facts.clients import Clients, Denied, asked
+from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
-from infra.in_cluster import InCluster
-from infra.instances import InstanceType
 from infra.naming import STACK_TAG
-from infra.platform import manifests
-from infra.settings import Settings
+from infra.settings.platform import CommonPlatformSettings
+from infra.settings.stack import Settings
 from infra.versions import (
     KUBERNETES_VERSIONS,
     KUEUE_CRDS,
@@ -135,7 +134,7 @@ def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
     return manifests_of(settings.platform) if settings.installs_platform else ()
 
 
-def manifests_of(platform: InCluster) -> tuple[Pinned, ...]:
+def manifests_of(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
     """The upstream files that what is wanted of a platform is made from."""
     return (
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),

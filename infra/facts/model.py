@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from infra.instances import Architecture, InstanceType
-from infra.platform.manifests import NONE, Manifests
+from infra.facts.instance_types import Architecture, InstanceType
+from infra.facts.manifests import NONE, Manifests
 
 
 class FactsError(Exception):
@@ -48,7 +48,7 @@ class OwnVpc:
 
 
 @dataclass(frozen=True)
-class Reservation:
+class CapacityReservation:
     """A capacity reservation (cr-...)."""
 
     id: str
@@ -156,7 +156,7 @@ class Facts:
     """EKS add-on -> its versions for the wanted Kubernetes version."""
     vpc: Vpc | None = None
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
-    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
     """Existing placement group the stack names -> its strategy."""
     file_system: FileSystem | None = None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.model import Model, Names
+from infra.settings.base import Model, Names
 
 Launcher = Literal["mpijob", "openmpi", "torchrun"]
 KeyExchange = Literal["secret", "volume", "s3"]

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from infra import yaml_text
+from infra.config import yaml_text
+from infra.config.parse import parse
+from infra.config.problems import Problem, is_unreliable, path_text
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.validation import check
-from infra.problems import Problem, is_doubtful, path_text
-from infra.shape import understand
 
 
 class JobRefused(Exception):
@@ -38,10 +38,10 @@ def read(path: Path, cluster: ClusterDescription, namespace: str | None = None, 
 
 def judged(values: Mapping[str, object], cluster: ClusterDescription, problems: Sequence[Problem] = ()) -> Job:
     """The job, all rules judged in one go. Raises JobRefused."""
-    job, form, doubtful = understand(Job, {str(key): value for key, value in values.items()})
+    job, form, placeholders = parse(Job, {str(key): value for key, value in values.items()})
     found = [*problems, *form]
     if job is not None:
-        found += [problem for problem in check(job, cluster) if not is_doubtful(problem.path, doubtful)]
+        found += [problem for problem in check(job, cluster) if not is_unreliable(problem.path, placeholders)]
     if job is None or found:
         raise JobRefused(list(dict.fromkeys(found)))
     return job

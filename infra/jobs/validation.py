@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from infra.config.messages import did_you_mean, one_of, shown
+from infra.config.problems import Problem
 from infra.jobs import hostfile, mpi_environment, openmpi
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
@@ -11,7 +13,6 @@ from infra.jobs.model import Job
 from infra.jobs.pods import World, writable_path
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.jobs.sizing import workers_per_node
-from infra.problems import Problem, did_you_mean, one_of, shown
 
 LABEL_LIMIT = 63
 STATEFUL_SET_LIMIT = 52

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.facts.manifests import Manifests
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.component import StackJobs, StackJobsArgs
 from infra.jobs.model import Job
@@ -14,7 +15,6 @@ from infra.platform import queue
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from infra.platform.cluster_description import DescribedCluster, DescribedClusterArgs
 from infra.platform.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
-from infra.platform.manifests import Manifests
 from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs

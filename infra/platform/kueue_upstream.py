@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from infra.facts.manifests import Manifests
 from infra.naming import JOBS_LABEL, QUEUE_NAMESPACE
-from infra.platform.manifests import Manifests
 from infra.platform.objects import Object, of_kind, without_prose
 from infra.versions import KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS
 

@@ -5,9 +5,9 @@ from typing import Final
 
 import pulumi
 
+from infra.facts.manifests import Manifests
 from infra.naming import COMPONENT
 from infra.platform import objects
-from infra.platform.manifests import Manifests
 from infra.platform.pods import USER
 from infra.platform.site import Site
 from infra.versions import MPI_OPERATOR_MANIFEST

@@ -6,9 +6,9 @@ from typing import Any
 
 import pulumi
 
+from infra.facts.manifests import Manifests
 from infra.naming import COMPONENT, GPU_LABEL
 from infra.platform import objects
-from infra.platform.manifests import Manifests
 from infra.platform.site import Site
 from infra.versions import NVIDIA_MANIFEST
 

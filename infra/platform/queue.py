@@ -9,10 +9,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import yaml
 
+from infra.facts.manifests import Manifests
 from infra.jobs.cluster import PoolDescription
 from infra.naming import COMPONENT, QUEUE_NAME, QUEUE_NAMESPACE
 from infra.platform import admission, kueue_upstream, objects
-from infra.platform.manifests import Manifests
 from infra.platform.pods import RESTRICTED_CONTAINER, RESTRICTED_POD, http_probe
 from infra.platform.site import Site
 from infra.versions import KUEUE

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.problems import Problem
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from infra.validation import (
     access,
     capacity,
     cluster,
+    ec2_cluster,
     jobs,
     labels,
     moves,
     names,
     network,
-    plain,
     platform,
     pools,
     quotas,
@@ -71,13 +71,13 @@ OFFLINE_EKS: Offline = (
 )
 
 OFFLINE_EC2: Offline = (
-    plain.without_kubernetes,
-    plain.one_pool,
-    plain.login,
-    plain.public_keys,
-    plain.ssh_cidrs,
-    plain.ami_id,
-    plain.log_retention,
+    ec2_cluster.without_kubernetes,
+    ec2_cluster.one_pool,
+    ec2_cluster.login,
+    ec2_cluster.public_keys,
+    ec2_cluster.ssh_cidrs,
+    ec2_cluster.ami_id,
+    ec2_cluster.log_retention,
 )
 
 WITH_FACTS: WithFacts = (
@@ -110,7 +110,7 @@ WITH_FACTS_EKS: WithFacts = (
     jobs.in_cluster,
 )
 
-WITH_FACTS_EC2: WithFacts = (plain.ami, plain.master_zone)
+WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.master_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.problems import Problem, shown
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from infra.validation.cidrs import parsed
 
 MOST_CIDRS = 40

@@ -4,12 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from infra.facts.model import Facts, Reservation
-from infra.placement import bound_zone
-from infra.problems import Problem, all_of, one_of, shown
-from infra.settings import CapacityBlock, Pool, Settings, Spot, TargetedOdcr
+from infra.config.messages import all_of, one_of, shown
+from infra.config.problems import Problem
+from infra.facts.model import CapacityReservation, Facts
+from infra.plan.placement import bound_zone
+from infra.settings.pools import CapacityBlock, Pool, Spot, TargetedOdcr
+from infra.settings.stack import Settings
 from infra.validation import ids
-from infra.validation.where import account, pools_with_paths, pools_with_types
+from infra.validation.pool_paths import account, pools_with_paths, pools_with_types
 
 _GROUP = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9_.-]+")
 
@@ -69,7 +71,7 @@ def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield from _group(path, pool, reservation)
 
 
-def _kind_and_state(path: str, pool: Pool, reservation: Reservation) -> Iterator[Problem]:
+def _kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
     if reservation.kind == "capacity-block" and not isinstance(pool.capacity, CapacityBlock):
         yield Problem(f"{path}.capacity.kind", f"{reservation.id} is a capacity block; write capacity-block")
     if reservation.kind == "default" and isinstance(pool.capacity, CapacityBlock):
@@ -78,7 +80,7 @@ def _kind_and_state(path: str, pool: Pool, reservation: Reservation) -> Iterator
         yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}; name one that is active")
 
 
-def _type_and_zone(path: str, pool: Pool, reservation: Reservation, facts: Facts) -> Iterator[Problem]:
+def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts) -> Iterator[Problem]:
     where, zone = f"{path}.capacity.reservationId", bound_zone(pool, facts)
     if reservation.instance_type != pool.instance_type:
         reserved = f"{reservation.id} reserves {reservation.instance_type}"
@@ -90,7 +92,7 @@ def _type_and_zone(path: str, pool: Pool, reservation: Reservation, facts: Facts
         yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}; {way_out}")
 
 
-def _group(path: str, pool: Pool, reservation: Reservation) -> Iterator[Problem]:
+def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
     """A reservation made in a placement group serves only instances of that group."""
     if reservation.placement_group is None:
         if pool.own_placement_group:
@@ -123,7 +125,7 @@ def _masters(settings: Settings, pool: Pool) -> int:
     return int(not settings.is_eks and settings.ec2.master_type == pool.instance_type)
 
 
-def _at_creation(path: str, pool: Pool, reservation: Reservation, facts: Facts, masters: int) -> Iterator[Problem]:
+def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, masters: int) -> Iterator[Problem]:
     """Whether a new pool can have its first nodes now."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
     if pool.name in facts.existing.pools or first + masters == 0 or reservation.state not in _USABLE:
@@ -142,7 +144,7 @@ def _at_creation(path: str, pool: Pool, reservation: Reservation, facts: Facts, 
         yield Problem(where, f"{nodes} are more than the {free}; write at most {reservation.available - masters}")
 
 
-def _too_early(where: str, first: int, reservation: Reservation, masters: int) -> Problem:
+def _too_early(where: str, first: int, reservation: CapacityReservation, masters: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
     if masters:  # it is there from the start
         way_out = "create the cluster when it is active, or choose a type of another size, which only launches"

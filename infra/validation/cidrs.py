@@ -2,7 +2,7 @@
 
 from ipaddress import IPv4Address, IPv4Network
 
-from infra.problems import shown
+from infra.config.messages import shown
 
 
 def parsed(text: str, example: str) -> IPv4Network | str:

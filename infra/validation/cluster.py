@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Iterator
 
+from infra.config.messages import all_of, did_you_mean, one_of, shown
+from infra.config.problems import Problem
 from infra.facts.eks import minor
 from infra.facts.model import Facts
-from infra.problems import Problem, all_of, did_you_mean, one_of, shown
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from infra.versions import KUBERNETES_VERSIONS, addon_versions
 
 _VERSION = re.compile(r"1\.[0-9]{1,3}")

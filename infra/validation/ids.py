@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from infra.problems import Problem, shown
+from infra.config.messages import shown
+from infra.config.problems import Problem
 
 KINDS = {
     "vpc": "a VPC",

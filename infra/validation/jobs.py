@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription
-from infra.problems import Problem, shown
-from infra.settings import Settings
-from infra.validation.where import AnyStack
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import AnyStack
 
 
 def need_the_platform(settings: Settings) -> Iterator[Problem]:
@@ -29,8 +30,8 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """What needs the pools' nodes; it waits until these are free of problems themselves."""
     if not settings.jobs:
         return
-    from infra.description import describe  # loads Pulumi's AWS SDK
-    from infra.pools import plan
+    from infra.plan.cluster_description import describe  # loads Pulumi's AWS SDK
+    from infra.plan.eks_pools import plan
 
     try:
         cluster = describe(settings, plan(settings, facts))

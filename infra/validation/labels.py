@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.naming import ACCELERATOR_LABEL, EFA_LABEL, GPU_LABEL, POOL_LABEL
-from infra.problems import Problem, shown
-from infra.settings import Settings
-from infra.validation.where import pools_with_paths
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import pools_with_paths
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"

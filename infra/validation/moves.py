@@ -5,10 +5,11 @@ https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 
 from collections.abc import Iterator
 
+from infra.config.messages import all_of, shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.placement import vpc_zones
-from infra.problems import Problem, all_of, shown
-from infra.settings import Settings
+from infra.plan.placement import vpc_zones
+from infra.settings.stack import Settings
 
 OR_ANOTHER = "or make another stack"
 

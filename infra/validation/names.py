@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
-from infra.problems import Problem, shown
-from infra.settings import Settings
-from infra.targets import SYSTEM_POOL
-from infra.validation.where import AnyStack
+from infra.settings.stack import Settings
+from infra.settings.targets import SYSTEM_POOL
+from infra.validation.pool_paths import AnyStack
 
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
 _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
+from infra.config.messages import all_of, shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.placement import MOST_ZONES, least_zones
-from infra.problems import Problem, all_of, shown
-from infra.settings import SERVICE_CIDR, Settings
+from infra.plan.placement import MOST_ZONES, least_zones
+from infra.settings.network import SERVICE_CIDR
+from infra.settings.stack import Settings
 from infra.validation import ids
 from infra.validation.cidrs import parsed
 

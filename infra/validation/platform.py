@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from infra.config.messages import all_of, shown
+from infra.config.problems import Problem
+from infra.facts.manifests import MIRROR_VARIABLE, Manifests
 from infra.facts.model import Facts
 from infra.naming import MPI_OPERATOR_NAMESPACE, NAMESPACE_LIMIT, PLATFORM_NAMESPACE, QUEUE_NAMESPACE
-from infra.platform.manifests import MIRROR_VARIABLE, Manifests
-from infra.problems import Problem, all_of, shown
-from infra.settings import Settings
-from infra.validation.where import AnyStack
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import AnyStack
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TAKEN = frozenset({"default", MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE})

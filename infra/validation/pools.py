@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from infra.config.messages import nearest, one_of, shown
+from infra.config.problems import Problem
+from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
-from infra.instances import InstanceType
-from infra.placement import has_efa
-from infra.problems import Problem, nearest, one_of, shown
-from infra.settings import Settings
+from infra.plan.placement import has_efa
+from infra.settings.stack import Settings
 from infra.validation import ids
-from infra.validation.where import account, head_path, pools_with_paths, pools_with_types
+from infra.validation.pool_paths import account, head_path, pools_with_paths, pools_with_types
 
 GPU_FAMILIES = ("g", "p")
 """First letters of the types with NVIDIA GPUs."""

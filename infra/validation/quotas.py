@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from infra.config.messages import all_of
+from infra.config.problems import Problem
 from infra.facts.account import is_limited
 from infra.facts.model import Facts
-from infra.instances import Quota, quota
-from infra.problems import Problem, all_of
-from infra.settings import Settings, Spot
-from infra.validation.where import pools_with_types
+from infra.facts.vcpu_quotas import Quota, quota
+from infra.settings.pools import Spot
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import pools_with_types
 
 
 @dataclass(frozen=True)

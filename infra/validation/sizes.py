@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from infra.problems import Problem
-from infra.settings import Pool, Settings
-from infra.targets import SystemPool
-from infra.validation.where import pools_with_paths
+from infra.config.problems import Problem
+from infra.settings.pools import Pool
+from infra.settings.stack import Settings
+from infra.settings.targets import SystemPool
+from infra.validation.pool_paths import pools_with_paths
 
 
 def system(settings: Settings) -> Iterator[Problem]:

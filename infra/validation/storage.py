@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.placement import vpc_zones
-from infra.problems import Problem, shown
-from infra.settings import Efs, Settings
+from infra.plan.placement import vpc_zones
+from infra.settings.stack import Settings
+from infra.settings.storage import Efs
 from infra.validation import ids
-from infra.validation.where import account
+from infra.validation.pool_paths import account
 
 _WHERE = "storage.efs.fileSystemId"
 _OF_THE_SYSTEM = frozenset(

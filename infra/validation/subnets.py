@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from infra.addresses import zone_addresses
+from infra.config.messages import all_of, shown
+from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.placement import least_zones, pool_zone, vpc_zones
-from infra.problems import Problem, all_of, shown
-from infra.settings import SERVICE_CIDR, Settings
-from infra.validation.where import account
+from infra.plan.placement import least_zones, pool_zone, vpc_zones
+from infra.plan.subnet_cidrs import zone_addresses
+from infra.settings.network import SERVICE_CIDR
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import account
 
 NODE_ADDRESSES = 13
 """What a node takes: one for its primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET, 12. An `efa-only`

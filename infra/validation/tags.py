@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.naming import BASE_TAGS, COST_TAG, POOL_TAG, ROLE_TAG
-from infra.problems import Problem, shown
-from infra.settings import Settings
+from infra.settings.stack import Settings
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 LONGEST_KEY = 128

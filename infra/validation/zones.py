@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from infra.config.messages import all_of, one_of, shown
+from infra.config.problems import Problem
+from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
-from infra.instances import InstanceType
-from infra.placement import bound_zone, offering_zones, vpc_zones
-from infra.problems import Problem, all_of, one_of, shown
-from infra.settings import Pool, Settings
-from infra.validation.where import pools_with_types
+from infra.plan.placement import bound_zone, offering_zones, vpc_zones
+from infra.settings.pools import Pool
+from infra.settings.stack import Settings
+from infra.validation.pool_paths import pools_with_types
 
 
 def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:

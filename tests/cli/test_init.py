@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cli import init, validate
 from cli.init_forms import FORMS
-from infra import preflight, stack_file
+from infra.config import preflight, stack_file
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
 
@@ -94,7 +94,7 @@ def test_any_answers_that_are_taken_make_a_valid_file(
         told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks)}
         more = {"ssh-key": str(folder / "id.pub")} if kind == "ec2" else {}
         path = written(folder, offline=True, **told, **more)
-        examined = preflight.examine(stack_file.read(path), offline=True)
+        examined = preflight.examine_aws(stack_file.read(path), offline=True)
         assert examined.problems == () and examined.settings is not None
         assert examined.settings.pools[0].max_size == size
         assert (examined.settings.storage.efs == "none") == (storage == "none")

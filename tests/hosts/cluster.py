@@ -12,11 +12,10 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from infra import policies
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterFacts, NodeRole, SharedMount
+from infra.boot.ec2_node import ClusterInfo, NodeRole, SharedMount
+from infra.components.iam import Account
 from infra.naming import LOGIN_USER, Naming
-from infra.policies import Account
 from localcloud.hosts.realizer import AMIS, prefix_of
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
@@ -154,7 +153,7 @@ class HandMade:
 
     def user_data(self, role: NodeRole, *, then: str = "", **told: Any) -> str:
         """What the program tells a node; `told` replaces entries of its cluster file, `then` comes before it joins."""
-        facts = ClusterFacts(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
+        facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
         content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS)
         mount = SharedMount(self.file_system, self.access_point, "/shared")
         text = ec2_node.user_data({**content, **told}, [self.ssh.public_key], mount)
@@ -200,11 +199,11 @@ class HandMade:
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
-        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
+        own = {"keys": iam.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": iam.find_members()}
         if name == "worker":
-            own["join"] = policies.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
+            own["join"] = iam.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
         for policy, document in own.items():
-            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
+            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=iam.to_json(document))
         iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)

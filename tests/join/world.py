@@ -11,8 +11,7 @@ from gpumpi_join.giving_up import GivingUp
 from gpumpi_join.notice import Notice
 from gpumpi_join.service import Clients, Paths, Service
 
-from infra import policies
-from infra.policies import Account
+from infra.components.iam import Account
 from tests.local_aws.clients import REGION, Client
 from tests.local_aws.ec2_world import image, make_world
 
@@ -105,7 +104,7 @@ class World:
         }
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
-        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
+        document = iam.to_json(iam.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
         iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
         return str(made["RoleId"])
 

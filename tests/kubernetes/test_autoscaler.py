@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra import naming, policies
+from infra import naming
+from infra.components import iam
+from infra.components.iam import Account as Owner
 from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT
 from infra.platform import cluster_autoscaler
-from infra.policies import Account as Owner
 from localcloud.aws.account import ACCOUNT
 from tests.kubernetes.node_groups import (
     TOLERATION,
@@ -50,11 +51,11 @@ def scaled(account: Account) -> Iterator[Running]:
 def make_role(cluster: Running) -> str:
     """As the program makes it."""
     owner = Owner(ACCOUNT, REGION, "aws")
-    trust = policies.assumed_by_pods(owner.arn("eks", f"cluster/{cluster.name}"), SYSTEM, NAME)
-    iam = cluster.account.client("iam")
-    role = iam.create_role(RoleName="autoscaler", AssumeRolePolicyDocument=policies.to_json(trust))["Role"]["Arn"]
-    policy = policies.to_json(policies.scale_groups(owner, cluster.name, AUTOSCALER_TAG))
-    iam.put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=policy)
+    trust = iam.assumed_by_pods(owner.arn("eks", f"cluster/{cluster.name}"), SYSTEM, NAME)
+    client = cluster.account.client("iam")
+    role = client.create_role(RoleName="autoscaler", AssumeRolePolicyDocument=iam.to_json(trust))["Role"]["Arn"]
+    policy = iam.to_json(iam.scale_groups(owner, cluster.name, AUTOSCALER_TAG))
+    client.put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=policy)
     return str(role)
 
 

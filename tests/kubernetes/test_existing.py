@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.existing import preflight
-from infra.stack_file import RawStack
+from infra.config import preflight
+from infra.config.stack_file import RawStack
 from localcloud import mirror
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import pki
@@ -70,7 +70,7 @@ class Rack:
 
     def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
         """What is wrong, by the rules that an `up` begins with."""
-        found = preflight.examine(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
+        found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
 
     def nodes(self) -> list[dict[str, Any]]:

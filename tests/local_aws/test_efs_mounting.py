@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import policies
+from infra.components import iam
 from localcloud.aws import gateway
 from localcloud.aws.efs import contents
 from localcloud.aws.efs.mounting import Mounted, MountRefused, mount
@@ -174,7 +174,7 @@ def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> 
     arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
     world.efs.put_file_system_policy(
         FileSystemId=world.file_system,
-        Policy=policies.to_json(policies.encrypted_file_system(arn)),
+        Policy=iam.to_json(iam.encrypted_file_system(arn)),
         BypassPolicyLockoutSafetyCheck=True,
     )
     assert not world.mount().read_only
@@ -186,7 +186,7 @@ def test_a_policy_that_does_not_let_write_gives_a_read_only_mount(world: World) 
     statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount", "Resource": arn}
     world.efs.put_file_system_policy(
         FileSystemId=world.file_system,
-        Policy=policies.to_json({"Version": "2012-10-17", "Statement": [statement]}),
+        Policy=iam.to_json({"Version": "2012-10-17", "Statement": [statement]}),
         BypassPolicyLockoutSafetyCheck=True,
     )
     assert world.mount().read_only

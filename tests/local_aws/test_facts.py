@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from infra.facts import ExistingPool, OwnVpc, Reservation, gather
-from infra.settings import Settings
+from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
+from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
 from tests.local_aws.clients import REGION, Client
+from tests.pure.world import load
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Settings:
-    return Settings.load({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
+    return load({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
 
 
 def test_the_facts_of_a_new_stack(aws: Client) -> None:
@@ -56,7 +57,7 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
     )
     assert found.placement_groups == {"own": "cluster"}
     assert found.reservations == {
-        made: Reservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4),
+        made: CapacityReservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4),
     }
     assert found.not_found == {"theirs", gone}
 

@@ -12,7 +12,7 @@ from pulumi.runtime.rpc import deserialize_properties
 
 from infra import program
 from infra.facts import Facts
-from infra.settings import Settings
+from infra.settings.stack import Settings
 
 STACK = "pulumi:pulumi:Stack"
 VPC = "aws:ec2/vpc:Vpc"

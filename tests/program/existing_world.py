@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.existing import program, rules
-from infra.existing.facts import ClusterFacts, Node
-from infra.existing.settings import ExistingSettings
+from infra.clusters import existing
+from infra.config.preflight import Examined, TargetChecks, judge
+from infra.config.stack_file import RawStack
+from infra.facts import manifests
+from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.facts.gather import manifests_of
 from infra.naming import Taint
-from infra.platform import manifests
-from infra.preflight import Examined, Way, judge
-from infra.stack_file import RawStack
+from infra.settings.existing import ExistingSettings
+from infra.validation import existing_cluster
 from localcloud import mirror
 from tests.program.engine import Deployment, recorded
 
@@ -35,7 +36,7 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
 
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
     """As `pulumi up` judges them."""
-    way = Way(ExistingSettings, lambda _: facts or cluster(), rules.check_offline, rules.check)
+    way = TargetChecks(ExistingSettings, lambda _: facts or cluster(), existing_cluster.check_offline, existing_cluster.check)
     return judge(RawStack("test", "", dict(values)), way, offline=False, stack="test")
 
 
@@ -43,4 +44,4 @@ def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> De
     """What the program makes."""
     settings, found = examined(values, facts).whole
     found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
-    return recorded("test", lambda: program.build(settings, found))
+    return recorded("test", lambda: existing.build(settings, found))

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from infra.facts import manifests
 from infra.facts.gather import wanted_manifests
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, ClusterDescription
-from infra.platform import manifests
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from localcloud import mirror
 from tests.program.engine import Deployment, Resource, deploy
 from tests.pure.world import facts, pool, settings

@@ -11,8 +11,8 @@ from pulumi.runtime.config import set_all_config
 
 from cli.settings import rows
 from infra import program
-from infra.existing.settings import ExistingSettings
 from infra.naming import Taint
+from infra.settings.existing import ExistingSettings
 from tests.program.engine import Deployment
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, deployed, node
 from tests.program.platform_world import description, in_cluster, objects, only, quotas

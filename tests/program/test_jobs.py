@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from infra.config.problems import Problem
+from infra.facts import manifests
 from infra.facts.gather import wanted_manifests
-from infra.platform import manifests
-from infra.problems import Problem
 from infra.validation import check
 from localcloud import mirror
 from tests.program.engine import Deployment, deploy

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from infra.facts.clients import is_error
-from infra.lookups import LOOKS, MISSING, REPEATED, Client
-from infra.recovery import clients
+from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client
+from infra.recovery.recover_stack import clients
 from localcloud.engine.mocks import Created
 from tests.program.engine import deploy
 from tests.program.test_every_stack import TOKENS

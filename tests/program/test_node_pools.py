@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.facts import CapacityReservation as ReservationFact
 from infra.facts import Existing, ExistingPool
-from infra.facts import Reservation as ReservationFact
 from infra.naming import AUTOSCALER_TAG
 from tests.program import engine
 from tests.program.engine import Deployment, deploy

@@ -357,8 +357,8 @@ def test_every_user_may_read_the_description_and_nothing_more(stack: Deployment)
 @pytest.mark.parametrize("version", ["1.33", "1.34", "1.35", "1.36"])
 def test_the_autoscaler_is_of_the_cluster_s_minor_version(version: str) -> None:
     wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
+    from infra.facts import manifests
     from infra.facts.gather import wanted_manifests
-    from infra.platform import manifests
     from infra.versions import addon_versions
     from localcloud import mirror
     from tests.program.engine import deploy

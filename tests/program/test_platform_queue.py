@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 import yaml
 
-from infra.allocatable import for_jobs
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.quantities import bytes_of, millis_of
+from infra.plan.allocatable import for_jobs
 from infra.platform import admission
 from infra.platform.cluster_autoscaler import NODE_MINUTES
 from tests.program.engine import Deployment

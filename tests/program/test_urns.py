@@ -17,7 +17,9 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
 def test_every_resource_keeps_the_urn_that_states_have_recorded(path: Path) -> None:
-    urns = "".join(f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(one.urn for one in deployed(path).resources))
+    urns = "".join(
+        f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(one.urn for one in deployed(path).resources)
+    )
     file = GOLDEN / f"{stack_name(path)}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from infra import stack_file
+from infra.config import stack_file
+from infra.config.preflight import examine_aws
 from infra.facts import Facts
-from infra.platform.manifests import MIRROR_VARIABLE
-from infra.preflight import settings_and_facts
-from infra.settings import Settings
+from infra.facts.manifests import MIRROR_VARIABLE
+from infra.settings.stack import Settings
 from localcloud import mirror
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
@@ -28,5 +28,5 @@ def account_for(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
     raw = stack_file.read(path)
     with MotoMocks(raw.region) as mocks, patch.dict(os.environ, {MIRROR_VARIABLE: str(mirror.ensure(print))}):
         prerequisites.make(raw.region, raw.values)
-        settings, facts = settings_and_facts(raw)
+        settings, facts = examine_aws(raw).whole
         yield settings, facts, mocks

@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.allocatable import for_jobs
-from infra.registries import eks_registry
+from infra.facts.registries import eks_registry
+from infra.plan.allocatable import for_jobs
 from tests.pure.world import instance_type
 
 

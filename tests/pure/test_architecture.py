@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,33 @@ ROOT = Path(__file__).parent.parent.parent
 INFRA = ROOT / "infra"
 MODULES = sorted(INFRA.rglob("*.py"))
 COMPONENTS = sorted((INFRA / "components").glob("*.py"))
-FOR_COMPONENTS = {
-    "infra.addresses",
-    "infra.boot",
-    "infra.components",
-    "infra.instances",
-    "infra.launching",
-    "infra.naming",
-    "infra.policies",
-    "infra.versions",
+BASE = {"naming", "versions"}
+ARROWS: dict[str, set[str]] = {
+    "naming": set(),
+    "versions": set(),
+    "settings": {"naming", "config", "jobs"},
+    "config": {"naming", "settings", "facts", "validation"},
+    "facts": {*BASE, "settings", "config", "jobs", "kubernetes"},
+    "plan": {*BASE, "settings", "facts", "boot", "jobs"},
+    "validation": {*BASE, "settings", "config", "facts", "plan", "jobs"},
+    "boot": BASE,
+    "components": {*BASE, "boot", "plan"},
+    "kubernetes": {*BASE, "config"},
+    "jobs": {*BASE, "config", "settings", "platform"},
+    "platform": {*BASE, "jobs", "facts"},
+    "recovery": {"facts"},
+    "outputs": {"components", "plan", "jobs", "kubernetes"},
+    "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
+    "program": {"clusters", "config", "facts", "kubernetes", "settings"},
 }
+"""Package or module of infra/ -> what it may import of the others. CONTRIBUTING.md explains the order."""
+SHARED_PARTS = ("__init__", "iam", "launch_template")
+"""Functions that several components call."""
+FOR_COMPONENTS = {
+    *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
+    *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
+}
+"""Components build what the plan decided: they see its specs, never its decisions."""
 
 
 def imports(path: Path) -> set[str]:
@@ -34,6 +52,23 @@ def imports(path: Path) -> set[str]:
             module = node.module or ""
             found |= {f"{module}.{alias.name}" for alias in node.names} if module == "infra" else {module}
     return found
+
+
+def circle(folder: Path) -> list[str]:
+    """Modules that import each other, directly or through others; empty without such a circle."""
+    known = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in folder.rglob("*.py")
+    }
+    graph: dict[str, set[str]] = {}
+    for module, path in known.items():
+        nodes = [one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.ImportFrom)]
+        targets = {(f"{one.module}.{alias.name}", str(one.module)) for one in nodes for alias in one.names}
+        graph[module] = {full if full in known else parent for full, parent in targets} - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def name(path: Path) -> str:
@@ -56,6 +91,23 @@ def test_the_program_never_asks_whether_it_runs_locally(path: Path) -> None:
     assert not re.search(r"AWS_ENDPOINT_URL|127\.0\.0\.1|localhost", text)
 
 
+def package(module: str) -> str:
+    """`infra.facts.ec2` -> `facts`."""
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=name)
+def test_imports_point_one_way(path: Path) -> None:
+    own = path.relative_to(INFRA).parts[0].removesuffix(".py")
+    others = {package(one) for one in imports(path) if one.startswith("infra.")} - {own}
+    assert not others - ARROWS[own]
+
+
+@pytest.mark.parametrize("folder", ["infra", "cli", "amis/join", "bench"])
+def test_no_import_circle(folder: str) -> None:
+    assert circle(ROOT / folder) == []
+
+
 @pytest.mark.parametrize("path", COMPONENTS, ids=name)
 def test_components_know_neither_settings_nor_facts(path: Path) -> None:
     ours = {one for one in imports(path) if one.split(".")[0] == "infra"}
@@ -69,7 +121,7 @@ def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> Non
     assert not re.search(r"\baws(\.\w+)?\.get_\w+\(", text), "a lookup belongs into infra.facts"
 
 
-@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.name != "__init__.py"], ids=name)
+@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=name)
 def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and "ComponentResource" in ast.unparse(one)]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterFacts, SharedMount
+from infra.boot.ec2_node import ClusterInfo, SharedMount
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "boot"
-FACTS = ClusterFacts("x", "us-west-2", "gpumpi-x-keys-1234567", "mpiuser", "gpumpi-x-workers", "AROAMASTER", "AROAWORKER")
+FACTS = ClusterInfo("x", "us-west-2", "gpumpi-x-keys-1234567", "mpiuser", "gpumpi-x-workers", "AROAMASTER", "AROAWORKER")
 KEYS = ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada\'s key "$HOME" `id`']
 SHARED = SharedMount("fs-1", "fsap-1", "/shared")
 MASTER = ec2_node.cluster_file(FACTS, "master", slots=0, idle_slots=8)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra import preflight, stack_file
-from infra.facts import Facts, Reservation
-from infra.preflight import examine, settings_and_facts
-from infra.problems import SettingsError
-from infra.settings import Settings
+from infra.config import preflight, stack_file
+from infra.config.preflight import examine_aws
+from infra.config.problems import SettingsError
+from infra.facts import CapacityReservation, Facts
+from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from tests.pure.world import facts
 
@@ -25,7 +25,7 @@ def everything_exists(settings: Settings) -> Facts:
     """Facts in which all is there that a stack names."""
     by_id = {pool.reservation_id: pool for pool in settings.pools if pool.reservation_id}
     reservations = {
-        one: Reservation(
+        one: CapacityReservation(
             one,
             "capacity-block" if pool.capacity.kind == "capacity-block" else "default",
             "active",
@@ -62,26 +62,26 @@ def test_there_are_error_files() -> None:
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
 def test_a_file_with_mistakes_gets_the_text_beside_it(path: Path) -> None:
     expected = path.with_suffix(".txt").read_text(encoding="utf-8")
-    problems = examine(read(path)).problems
+    problems = examine_aws(read(path)).problems
     assert "".join(f"{problem}\n" for problem in problems) == expected
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.stem)
 def test_a_program_gets_the_same_text(path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
-        settings_and_facts(read(path))
+        _ = examine_aws(read(path)).whole
     assert f"{caught.value}\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["minimal", "full", "full-ec2"])
 def test_the_least_and_the_most_are_fine(name: str) -> None:
-    settings, _ = settings_and_facts(read(CONFIGS / f"Pulumi.{name}.yaml"))
+    settings, _ = examine_aws(read(CONFIGS / f"Pulumi.{name}.yaml")).whole
     assert settings.region == "us-west-2"
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_every_stack_of_the_project_is_fine_by_itself(path: Path) -> None:
-    examined = examine(stack_file.read(path), offline=True)
+    examined = examine_aws(stack_file.read(path), offline=True)
     assert examined.problems == ()
     assert examined.not_asked == "only the file was looked at"
 
@@ -90,7 +90,7 @@ def test_the_full_files_say_everything_that_can_be_said() -> None:
     def settable(model: Any) -> set[str]:
         from pydantic import BaseModel
 
-        from infra.shape import leaf_types
+        from infra.config.parse import leaf_types
 
         found = set()
         for field in model.model_fields.values():

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from cli import validate
-from infra import stack_file
-from infra.existing import preflight
-from infra.existing.facts import ClusterFacts, node_of
-from infra.existing.rules import unsaid_gpus
+from infra.config import preflight, stack_file
+from infra.facts import existing_cluster
+from infra.facts.existing_cluster import ClusterFacts, node_of
 from infra.naming import Taint
+from infra.validation.existing_cluster import unsaid_gpus
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
 
 ROOT = Path(__file__).parents[2]
@@ -190,7 +190,7 @@ def test_the_least_that_one_can_write_is_fine() -> None:
 
 def test_what_pulumi_fills_in_for_stacks_in_aws_is_no_mistake() -> None:
     values = {**LEAST, **{key: {} for key in ("network", "storage", "platform", "tags")}, **kubeconfig(path="/nonexistent")}
-    assert preflight.examine(stack_file.RawStack("test", "", values)).problems == ()
+    assert preflight.examine_existing(stack_file.RawStack("test", "", values)).problems == ()
 
 
 def test_a_node_is_read_as_kubernetes_shows_it() -> None:
@@ -221,7 +221,7 @@ def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_r
 def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: existing}\n")
-    (problem,) = preflight.examine(stack_file.read(file), offline=True).problems
+    (problem,) = preflight.examine_existing(stack_file.read(file), offline=True).problems
     assert str(problem) == "aws:region: is not read, since a stack of an existing cluster asks nothing of AWS; remove it"
 
 
@@ -245,7 +245,7 @@ def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> 
 
 def not_asked(path: Path, **more: Any) -> str:
     values = {**LEAST, **kubeconfig(path=str(path), **more)}
-    return preflight.examine(stack_file.RawStack("test", "", values)).not_asked or ""
+    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_asked or ""
 
 
 def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_an_address_at_which_nobody_answers_is_named(tmp_path: Path) -> None:
 def test_validate_shows_the_pools_and_asks_nothing_of_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "gather", lambda _: cluster(node("gpu1", gpus=8), node("gpu2")))
+    monkeypatch.setattr(existing_cluster, "gather", lambda _: cluster(node("gpu1", gpus=8), node("gpu2")))
     (tmp_path / "Pulumi.mine.yaml").write_text(
         yaml.safe_dump({"config": {f"gpumpi:{key}": value for key, value in LEAST.items()}})
     )
@@ -296,4 +296,4 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
 
 def test_the_example_is_fine_by_itself() -> None:
     raw = stack_file.read(ROOT / "stacks" / "Pulumi.09-on-premises.yaml")
-    assert preflight.examine(raw, offline=True).problems == ()
+    assert preflight.examine_existing(raw, offline=True).problems == ()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import kubeconfigs
-from infra.existing import preflight
-from infra.stack_file import RawStack
+from infra.config import preflight
+from infra.config.stack_file import RawStack
+from infra.kubernetes import kubeconfigs
 from localcloud.kubernetes import pki
 
 NOTHING: dict[str, Any] = {"items": []}
@@ -77,7 +77,7 @@ def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> p
     (file := folder / "admin.conf").write_text(yaml.safe_dump(content))
     platform = {"devicePlugin": False, "mpiOperator": False, "queue": False}  # nothing to fetch
     target = {"kind": "existing", "kubeconfig": {"path": str(file)}}
-    return preflight.examine(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
+    return preflight.examine_existing(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
 
 
 TOKEN = {"token": "of somebody"}

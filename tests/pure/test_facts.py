@@ -10,19 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from infra.facts import (
-    Caller,
-    FactsError,
-    FileSystem,
-    Reservation,
-    Subnet,
-    Vpc,
-    Zone,
-    account,
-    ec2,
-    eks,
-    gather,
-)
+from infra.facts import Caller, CapacityReservation, FactsError, FileSystem, Subnet, Vpc, Zone, account, ec2, eks, gather
 from infra.facts.clients import Clients
 from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
 
@@ -191,18 +179,18 @@ def test_what_does_not_exist_is_told(answer: Callable[..., None]) -> None:
     [
         (
             {},
-            Reservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 1),
+            CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 1),
         ),
         (
             {
                 "ReservationType": "capacity-block",
                 "PlacementGroupArn": f"arn:aws:ec2:{REGION}:{ACCOUNT}:placement-group/theirs",
             },
-            Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", "us-west-2b", 4, 1, "theirs"),
+            CapacityReservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", "us-west-2b", 4, 1, "theirs"),
         ),
     ],
 )
-def test_a_reservation_is_read(described: dict[str, Any], expected: Reservation) -> None:
+def test_a_reservation_is_read(described: dict[str, Any], expected: CapacityReservation) -> None:
     clients = Clients(REGION)
     answer = {
         "CapacityReservationId": RESERVATION,

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from infra.instances import InstanceType, Interface, NetworkCard, efa_layout, line_rate, quota
+from infra.facts.instance_types import InstanceType, NetworkCard, line_rate
+from infra.facts.vcpu_quotas import quota
+from infra.plan.efa_interfaces import Interface, efa_layout
 from tests.pure.world import described_types, instance_type
 
 EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.platform import manifests
+from infra.facts import manifests
 from infra.platform.objects import without_prose
 from infra.versions import MANIFESTS, Pinned
 from localcloud.mirror import MODULES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from infra.instances import line_rate
+from infra.facts.instance_types import line_rate
 from tests.docs.tables import ROOT
 
 GIB = 1 << 30

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.facts import Existing, ExistingPool, Facts, Reservation
-from infra.placement import (
+from infra.facts import CapacityReservation, Existing, ExistingPool, Facts
+from infra.plan.placement import (
     DesiredSize,
     control_plane_zones,
     desired_size,
@@ -20,7 +20,7 @@ from infra.placement import (
     vpc_zones,
     wants_placement_group,
 )
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from tests.pure.world import RESERVATION, ZONES, existing_network, facts, instance_type, pool, settings, subnet, subnets
 
 A, B, C, D = ZONES
@@ -84,7 +84,7 @@ def test_the_zone_of_a_pool_is_among_the_vpcs() -> None:
 
 def test_the_zone_of_a_reservation_is_among_the_vpcs() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", capacity=BLOCK))
-    found = Reservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4)
+    found = CapacityReservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4)
     known = replace(facts(stack), reservations={RESERVATION: found})
     assert vpc_zones(stack, known) == (A, B, D)
     assert pool_zone(stack.pools[0], stack, known) == D

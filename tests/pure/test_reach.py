@@ -10,7 +10,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra.platform import reach
+from infra.kubernetes import reachability
 from localcloud.kubernetes.pki import Authority
 
 REFUSED = (
@@ -23,9 +23,9 @@ REFUSED = (
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(reach, "TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(reach, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(reachability, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(reachability, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -67,20 +67,20 @@ def closed() -> str:
 
 def test_an_open_way_says_nothing(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    reach.must_be_reachable(listening, "gpumpi-test", trusted)
+    reachability.must_be_reachable(listening, "gpumpi-test", trusted)
 
 
 def test_no_way_ends_the_run_with_one_sentence(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError, match=REFUSED):
-        reach.must_be_reachable(closed, "gpumpi-test", trusted)
+        reachability.must_be_reachable(closed, "gpumpi-test", trusted)
 
 
 def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     monkeypatch.setattr(pulumi.log, "warn", said.append)
-    reach.must_be_reachable(closed, "gpumpi-test", trusted)
+    reachability.must_be_reachable(closed, "gpumpi-test", trusted)
     assert len(said) == 1 and "cannot be reached from here" in said[0]
 
 
@@ -89,13 +89,13 @@ def test_somebody_else_who_answers_is_no_way(listening: str, tmp_path: Path, mon
     stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(pulumi.RunError, match="CERTIFICATE_VERIFY_FAILED"):
-        reach.must_be_reachable(listening, "gpumpi-test", stranger)
+        reachability.must_be_reachable(listening, "gpumpi-test", stranger)
 
 
 def test_a_name_that_is_not_known_yet_is_tried_again(listening: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = iter(["not yet", "not yet", None])
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    monkeypatch.setattr(reach, "PATIENCE_SECONDS", 30.0)
-    monkeypatch.setattr(reach, "_refused", lambda endpoint, authority: next(tries))
-    reach.must_be_reachable(listening, "gpumpi-test", trusted)
+    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 30.0)
+    monkeypatch.setattr(reachability, "_refused", lambda endpoint, authority: next(tries))
+    reachability.must_be_reachable(listening, "gpumpi-test", trusted)
     assert next(tries, "all used") == "all used"

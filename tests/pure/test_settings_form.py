@@ -4,17 +4,18 @@ from typing import Any
 
 import pytest
 
+from infra.config.parse import parse
+from infra.config.problems import Problem, SettingsError, is_unreliable
 from infra.jobs.model import Job
-from infra.problems import Problem, SettingsError, is_doubtful
-from infra.settings import Settings
-from tests.pure.world import pool, settings, values
+from infra.settings.stack import Settings
+from tests.pure.world import load, pool, settings, values
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 
 
 def errors(raw: dict[str, Any]) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(raw, stack="test", region="us-west-2")
+        load(raw)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -206,9 +207,7 @@ def test_what_only_looks_long_is_no_secret(harmless: str) -> None:
 
 def test_what_can_be_understood_beside_an_error_is_kept() -> None:
     raw = values(pool("a", minSize="1"), "b", pool("c"), network={"cidr": "10.9.0.0/16", "zones": "x"})  # type: ignore[arg-type]
-    with pytest.raises(SettingsError) as caught:
-        Settings.load(raw, stack="test", region="us-west-2")
-    partial = caught.value.partial
+    partial = parse(Settings, raw, stack="test", region="us-west-2").model
     assert partial is not None
     assert partial.network.cidr == "10.9.0.0/16"
     assert [one.name for one in partial.pools] == ["a", "", "c"], "indexes stay, so that paths stay true"
@@ -230,19 +229,18 @@ def test_what_can_be_understood_beside_an_error_is_kept() -> None:
     ],
 )
 def test_rules_are_not_believed_near_a_stand_in(path: str, expected: bool) -> None:
-    assert is_doubtful(path, {"pools[0].minSize", "pools[1]", "target.kubernetesVersion"}) is expected
+    assert is_unreliable(path, {"pools[0].minSize", "pools[1]", "target.kubernetesVersion"}) is expected
 
 
 def test_the_key_that_was_meant_is_as_doubtful_as_the_one_that_was_written() -> None:
-    with pytest.raises(SettingsError) as caught:
-        Settings.load(values(pool(minsize=3)), stack="test", region="us-west-2")
-    assert caught.value.doubtful == {"pools[0].minsize", "pools[0].minSize"}
+    assert parse(Settings, values(pool(minsize=3)), stack="test", region="us-west-2").placeholders == {
+        "pools[0].minsize",
+        "pools[0].minSize",
+    }
 
 
 def test_a_key_that_stands_beside_the_one_that_it_resembles_hides_nothing() -> None:
-    with pytest.raises(SettingsError) as caught:
-        Settings.load({**values(pool()), "pool": []}, stack="test", region="us-west-2")
-    assert caught.value.doubtful == {"pool"}
+    assert parse(Settings, {**values(pool()), "pool": []}, stack="test", region="us-west-2").placeholders == {"pool"}
 
 
 def test_defaults_of_the_least_stack() -> None:
@@ -272,7 +270,7 @@ def test_every_field_says_what_a_change_does() -> None:
     def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
         from pydantic import BaseModel
 
-        from infra.shape import leaf_types
+        from infra.config.parse import leaf_types
 
         found = []
         for name, field in model.model_fields.items():

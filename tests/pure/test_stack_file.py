@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from infra import stack_file
-from infra.problems import SettingsError
-from infra.settings import Settings
-from infra.stack_file import NoSuchStack, RawStack
+from infra.config import stack_file
+from infra.config.problems import SettingsError
+from infra.config.stack_file import NoSuchStack, RawStack
+from tests.pure.world import load
 
 
 def read(folder: Path, text: str, name: str = "Pulumi.test.yaml") -> RawStack:
@@ -140,7 +140,7 @@ def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:
 def test_an_encrypted_setting_is_told(tmp_path: Path) -> None:
     raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}")
     with pytest.raises(SettingsError) as caught:
-        Settings.load(raw.values, stack=raw.stack, region=raw.region)
+        load(raw.values, stack=raw.stack, region=raw.region)
     assert str(caught.value) == "tags.a: is encrypted, but no setting here is a secret; write it in plain text"
 
 
@@ -197,7 +197,7 @@ def test_a_secret_of_the_engine_is_told_and_not_shown(engine: Any) -> None:
     engine({"aws:region": "us-west-2", "gpumpi:target": '{"kind":"eks"}', "gpumpi:costCenter": "hush"}, ["gpumpi:costCenter"])
     raw = stack_file.from_engine()
     with pytest.raises(SettingsError) as caught:
-        Settings.load(raw.values, stack=raw.stack, region=raw.region)
+        load(raw.values, stack=raw.stack, region=raw.region)
     assert str(caught.value) == "costCenter: is encrypted, but no setting here is a secret; write it in plain text"
 
 

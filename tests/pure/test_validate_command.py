@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli import validate
-from infra import preflight
+from infra.config import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from tests.pure.world import facts
 
 ROOT = Path(__file__).parents[2]

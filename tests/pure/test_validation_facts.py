@@ -7,7 +7,7 @@ import pytest
 
 from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
-from infra.settings import Settings
+from infra.settings.stack import Settings
 from tests.pure.mistakes import facts_cluster, facts_network, facts_pools
 from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved
 from tests.pure.world import (

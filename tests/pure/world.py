@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,9 +10,12 @@ from typing import Any
 
 import moto
 
+from infra.config.parse import parse
+from infra.config.problems import SettingsError
 from infra.facts import Ami, Caller, Facts, Subnet, Vpc, Zone
-from infra.instances import InstanceType, quota
-from infra.settings import Settings
+from infra.facts.instance_types import InstanceType
+from infra.facts.vcpu_quotas import quota
+from infra.settings.stack import Settings
 from infra.versions import KUBERNETES_VERSIONS, addon_versions
 
 REGION = "us-west-2"
@@ -36,6 +39,14 @@ def instance_type(name: str) -> InstanceType:
     return InstanceType.from_ec2(described_types()[name])
 
 
+def load(raw: Mapping[str, object], *, stack: str = "test", region: str = REGION) -> Settings:
+    """The settings of a stack without errors of form. Raises SettingsError."""
+    parsed = parse(Settings, raw, stack=stack, region=region)
+    if parsed.model is None or parsed.problems:
+        raise SettingsError(parsed.problems)
+    return parsed.model
+
+
 def pool(name: str = "train", instance_type: str = "g5.8xlarge", maxSize: int = 2, **more: Any) -> dict[str, Any]:
     return {"name": name, "instanceType": instance_type, "maxSize": maxSize, **more}
 
@@ -49,14 +60,14 @@ def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
 def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
     """Without a platform where a test does not ask for one: most are about AWS."""
     platform = {"install": False, **sections.pop("platform", {})}
-    return Settings.load(values(*pools, platform=platform, **sections), stack=stack, region=region)
+    return load(values(*pools, platform=platform, **sections), stack=stack, region=region)
 
 
 def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
     """A plain EC2 cluster, of four small workers where a test does not say which."""
     target = {"kind": "ec2", **sections.pop("target", {})}
     workers = pools or (pool("workers", "g6.48xlarge", 4, desiredSize=4),)
-    return Settings.load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
+    return load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)
 
 
 def existing_network(*subnets: str) -> dict[str, Any]:

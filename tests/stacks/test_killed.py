@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from infra.recovery import Recovered
+from infra.recovery.recover_stack import Recovered
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
 from tests.engine.projects import client

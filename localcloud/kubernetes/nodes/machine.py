@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.instances import InstanceType
+from infra.facts.instance_types import InstanceType
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
 from localcloud.aws.eks.node_tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.kubernetes.nodes import boot_text

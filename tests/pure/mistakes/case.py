@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from infra.facts import Existing, ExistingPool, OwnVpc, Reservation
+from infra.facts import CapacityReservation, Existing, ExistingPool, OwnVpc
 from infra.versions import addon_versions
 from tests.pure.world import (
     ACCOUNT,
@@ -28,7 +28,7 @@ A, B, C, D = ZONES
 
 def reserved(**more: Any) -> dict[str, Any]:
     """Facts with a reservation that suits `pool(instance_type="p5.48xlarge")`."""
-    found = Reservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
+    found = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", B, 4, 4)
     return {"reservations": {RESERVATION: replace(found, **more)}}
 
 

@@ -1,7 +1,7 @@
 """What facts show of the cluster: versions, quotas, what it cannot leave, who asks, its platform."""
 
 from infra.facts import Caller, Existing
-from infra.platform.manifests import Manifests
+from infra.facts.manifests import Manifests
 from infra.versions import addon_versions
 from tests.pure.mistakes.case import A, B, C, FactsCase, addons, existing, live
 from tests.pure.world import (

@@ -1,0 +1,171 @@
+"""An EKS cluster: network -> storage -> control plane -> node pools -> add-ons -> platform -> outputs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from infra import outputs, versions
+from infra.clusters.foundation import Foundation, create_placement, flat, lay_foundation
+from infra.components import iam
+from infra.components.eks_addons import EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
+from infra.components.eks_cluster import EksCluster, EksClusterArgs
+from infra.components.iam import Account
+from infra.components.node_pool import NodePool, NodePoolArgs
+from infra.components.node_role import NodeRole, NodeRoleArgs
+from infra.components.pod_role import PodRole, PodRoleArgs
+from infra.facts import Facts
+from infra.facts.registries import eks_registry
+from infra.jobs.cluster import ClusterDescription
+from infra.kubernetes.reachability import Check
+from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
+from infra.plan import eks_pools
+from infra.plan.cluster_description import describe
+from infra.plan.eks_pools import PoolPlan
+from infra.plan.placement import control_plane_zones
+from infra.settings.network import SERVICE_CIDR
+from infra.settings.stack import Settings
+
+
+def build(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
+    """What does not need the control plane is made while EKS makes it."""
+    base = lay_foundation(settings, facts)
+    naming, account = base.naming, base.account
+    addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
+    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
+
+    cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
+    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
+    before_nodes = [*base.network.routes, *base.endpoints, *role.attachments, *first.addons]
+
+    plans = eks_pools.plan(settings, facts)
+    groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
+    system, later = settings.eks.system.name, run_on_nodes(addons, shared_storage=base.storage is not None)
+    EksAddons(naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group]))
+    roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
+    description = describe(settings, plans)
+    _platform(settings, facts, base, description, cluster, groups[system], roles, reach)
+    return {
+        **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.network(base.network, base.nodes),
+        **outputs.storage(base.storage, base.keys),
+        "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
+        "systemPool": outputs.pool(plans[system], groups[system]),
+        "platform": outputs.platform(description, installed=settings.installs_platform),
+    }
+
+
+def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
+    target, caller = settings.eks, facts.caller.principal_arn
+    return EksClusterArgs(
+        base.naming,
+        base.account,
+        version=target.kubernetes_version,
+        service_cidr=SERVICE_CIDR,
+        subnet_ids=flat({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
+        # the caller too: the same `pulumi up` goes on to install what runs in the cluster
+        admins=sorted({*target.admins, *([caller] if caller else [])}),
+        public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
+        logs_key_arn=base.logs_key.arn,
+        log_retention_days=target.log_retention_days,
+        deletion_protection=target.deletion_protection,
+    )
+
+
+def _node_pool(
+    plan: PoolPlan, base: Foundation, role: NodeRole, cluster: EksCluster, after: Sequence[pulumi.Resource]
+) -> NodePool:
+    name = plan.spec.name
+    placement = create_placement(name, plan.zones[0], base.naming) if plan.makes_placement_group else None
+    args = NodePoolArgs(
+        base.naming,
+        plan.spec,
+        cluster,
+        node_role_arn=role.arn,
+        node_security_group_id=base.nodes.id,
+        subnet_ids=[base.network.private_subnets[zone][0] for zone in plan.zones],
+        placement_group=placement.group_name if placement else plan.own_placement_group,
+        after=[*after, *([placement.group] if placement else [])],  # a node group that goes, goes before its placement group
+    )
+    return NodePool(base.naming.name(name), args)
+
+
+@dataclass(frozen=True)
+class PodRoles:
+    """What pods may do in AWS."""
+
+    jobs: Sequence[PodRole]
+    autoscaler: PodRole | None
+
+
+def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
+    naming, account = base.naming, base.account
+    roles: list[PodRole] = []
+    for namespace in settings.platform.namespaces:
+        args = PodRoleArgs(
+            naming,
+            description=f"Job pods of {naming.cluster} in {namespace}: exchange of public SSH keys",
+            cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
+            namespace=namespace,
+            service_account=JOB_SERVICE_ACCOUNT,
+            policy=base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn))),
+            cluster_name=cluster.name,
+        )
+        roles.append(PodRole(naming.name(f"{namespace}-job"), args))
+    return roles
+
+
+def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
+    if not settings.platform.autoscaler:
+        return None
+    args = PodRoleArgs(
+        naming,
+        description=f"Cluster autoscaler of {naming.cluster}",
+        cluster_arn=account.arn("eks", f"cluster/{naming.cluster}"),
+        namespace=KUBE_SYSTEM,
+        service_account=AUTOSCALER_ACCOUNT,
+        policy=iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
+        cluster_name=cluster.name,
+    )
+    return PodRole(naming.name("autoscaler"), args)
+
+
+def _platform(
+    settings: Settings,
+    facts: Facts,
+    base: Foundation,
+    description: ClusterDescription,
+    cluster: EksCluster,
+    system: NodePool,
+    roles: PodRoles,
+    reach: Check,
+) -> None:
+    """What runs in the cluster. The module loads pulumi_kubernetes, for which a stack without a platform need not wait."""
+    if not settings.installs_platform:
+        return
+    from infra.platform.install import AutoscalerWanted, JobKeys, Parts, Platform, PlatformArgs
+    from infra.platform.shared_volume import EfsVolume
+
+    wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
+    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
+    args = PlatformArgs(
+        naming,
+        settings.eks.kubernetes_version,
+        kubeconfig=outputs.reached_kubeconfig(cluster, name=naming.cluster, region=settings.region, reach=reach),
+        parts=Parts(
+            device_plugin=wanted.device_plugin,
+            mpi_operator=wanted.mpi_operator,
+            queue=wanted.queue,
+            strict_queue=wanted.queue_order == "strict",
+        ),
+        manifests=facts.manifests,
+        description=description,
+        efa_registry=eks_registry(settings.region) if has_efa else None,
+        volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
+        access=cluster.access,
+        system_nodes=(system.node_group,),
+        autoscaler=AutoscalerWanted(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        job_keys=JobKeys(base.keys.name, roles.jobs),
+        jobs=settings.jobs,
+    )
+    Platform(naming.name("platform"), args)

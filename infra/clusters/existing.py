@@ -1,0 +1,60 @@
+"""What `pulumi up` makes in a cluster that is there already: the platform and the stack's jobs, and nothing else."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
+from infra.kubernetes import kubeconfigs
+from infra.naming import Naming
+from infra.plan.existing_cluster_description import describe
+from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
+
+if TYPE_CHECKING:
+    from infra.platform.shared_volume import NfsVolume, VolumeOfClass
+
+
+def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
+    """Create everything and tell what there is."""
+    from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
+
+    naming, wanted, description = Naming(settings.stack), settings.platform, describe(settings, facts)
+    file = kubeconfigs.files(kubeconfig_file(settings.target.kubeconfig))
+    args = PlatformArgs(
+        naming,
+        facts.version,
+        kubeconfig=file,
+        context=facts.context,
+        parts=Parts(
+            device_plugin=wanted.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
+            mpi_operator=wanted.mpi_operator,
+            queue=wanted.queue,
+            strict_queue=wanted.queue_order == "strict",
+        ),
+        manifests=facts.manifests,
+        description=description,
+        volume=_volume(settings),
+        system_selector=settings.target.system.node_selector,
+        jobs=settings.jobs,
+    )
+    Platform(naming.name("platform"), args)
+    return {
+        "clusterName": naming.cluster,
+        "clusterEndpoint": facts.server,
+        "kubernetesVersion": facts.version,
+        "pools": [
+            {"name": one.name, "gpus": one.gpus, "slots": one.slots, "nodes": one.max_size} for one in description.pools[1:]
+        ],
+        "namespaces": list(wanted.namespaces),
+        "connect": {"kubectl": f"kubectl --kubeconfig {file} --context {facts.context}"},
+    }
+
+
+def _volume(settings: ExistingSettings) -> "NfsVolume | VolumeOfClass | None":
+    from infra.platform.shared_volume import NfsVolume, VolumeOfClass
+
+    match settings.storage:
+        case Nfs(server=server, path=path):
+            return NfsVolume(server, path)
+        case ClassOfStorage(name=name, size=size):
+            return VolumeOfClass(name, size)
+    return None

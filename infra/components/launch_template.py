@@ -1,0 +1,99 @@
+"""Launch templates of EKS nodes and of EC2 clusters: one builder for all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.plan.efa_interfaces import Interface
+from infra.plan.specs import ReservationTarget
+
+IMDS_HOP_LIMIT: Final = 1
+"""Only the host reaches the instance's metadata, and so the node's role. Pods get credentials from Pod Identity; the add-ons
+that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) run in the host's network, and the EFS
+CSI controller falls back to the Kubernetes API."""
+
+METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
+    "http_endpoint": "enabled",
+    "http_tokens": "required",
+    "http_put_response_hop_limit": IMDS_HOP_LIMIT,
+}
+
+
+NetworkInterface = aws.ec2.LaunchTemplateNetworkInterfaceArgsDict
+TaggedKind = Literal["instance", "volume", "network-interface"]
+
+
+@dataclass(frozen=True)
+class LaunchTemplateArgs:
+    """What differs between the launch templates of this program."""
+
+    description: str
+    tags: Mapping[str, str]
+    root_device: str
+    root_volume_gib: int
+    user_data: pulumi.Input[str]
+    """Base64."""
+    security_groups: Sequence[pulumi.Input[str]]
+    """Used where `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never both:
+    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    network_interfaces: Sequence[NetworkInterface] = ()
+    image_id: pulumi.Input[str] | None = None
+    instance_type: str | None = None
+    market: Literal["spot", "capacity-block"] | None = None
+    reservation: ReservationTarget | None = None
+    placement_group: pulumi.Input[str] | None = None
+    profile_arn: pulumi.Input[str] | None = None
+    tagged: Sequence[TaggedKind] = ("instance", "volume", "network-interface")
+
+
+def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
+    """A launch template with an encrypted root volume, IMDSv2 and detailed monitoring."""
+    return aws.ec2.LaunchTemplate(
+        name,
+        description=args.description,
+        update_default_version=True,
+        image_id=args.image_id,
+        instance_type=args.instance_type,
+        iam_instance_profile={"arn": args.profile_arn} if args.profile_arn is not None else None,
+        instance_market_options={"market_type": args.market} if args.market else None,
+        capacity_reservation_specification=_reservation(args.reservation),
+        placement={"group_name": args.placement_group} if args.placement_group is not None else None,
+        vpc_security_group_ids=None if args.network_interfaces else list(args.security_groups),
+        network_interfaces=list(args.network_interfaces) or None,
+        block_device_mappings=[_root_volume(args.root_device, args.root_volume_gib)],
+        metadata_options=METADATA,
+        monitoring={"enabled": True},
+        tag_specifications=[{"resource_type": kind, "tags": args.tags} for kind in args.tagged],
+        user_data=args.user_data,
+        tags=args.tags,
+        opts=opts,
+    )
+
+
+def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
+    """No subnet (the group's is taken) and no word on public addresses (EC2 forbids it with more than one interface)."""
+    return {
+        "network_card_index": one.network_card,
+        "device_index": one.device,
+        "interface_type": one.type,
+        "security_groups": list(security_groups),
+        "delete_on_termination": "true",
+    }
+
+
+def _root_volume(device: str, gib: int) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgsDict:
+    return {
+        "device_name": device,
+        "ebs": {"volume_type": "gp3", "volume_size": gib, "encrypted": "true", "delete_on_termination": "true"},
+    }
+
+
+def _reservation(reserved: ReservationTarget | None) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgsDict | None:
+    if reserved is None:
+        return None
+    if reserved.id is not None:
+        return {"capacity_reservation_target": {"capacity_reservation_id": reserved.id}}
+    return {"capacity_reservation_target": {"capacity_reservation_resource_group_arn": reserved.resource_group_arn}}

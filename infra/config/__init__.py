@@ -1,0 +1,1 @@
+"""Reading a stack file: YAML, parsing, messages, problems, and the preflight that collects them."""

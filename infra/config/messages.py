@@ -1,0 +1,147 @@
+"""The sentences for values of the wrong form."""
+
+import difflib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from infra.config.secrets import kind_of_secret
+
+pass
+
+_FORMS = {
+    "bool": ("true", "false"),
+    "int": ("a whole number",),
+    "number": ("a number",),
+    "text": ("text",),
+    "list": ("a list",),
+    "mapping": ("a mapping",),
+}
+
+
+def words(forms: Collection[str]) -> list[str]:
+    """What may be written, in words."""
+    return [word for form in _FORMS if form in forms for word in _FORMS[form]]
+
+
+def empty(wanted: Sequence[str], *, required: bool) -> str:
+    return f"is empty; write {one_of(wanted)}{'' if required else ', or remove the key'}"
+
+
+def missing(key: str, example: object) -> str:
+    if example is None:
+        return "is missing; add it"
+    return f"is missing; add it, like `{key}: {example}`"
+
+
+def unknown_key(key: str, choices: Sequence[str]) -> str:
+    there = sorted(set(choices))
+    hint = did_you_mean(key, there) or f"; here there {'is' if len(there) == 1 else 'are'} {all_of(there)}"
+    return f"is not a setting{hint}"
+
+
+def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
+    if kind is None:
+        return f"is missing; write {one_of(kinds)}"
+    return f"{shown(kind)} is not known; write {one_of(kinds)}{did_you_mean(str(kind), kinds)}"
+
+
+def wrong_value(
+    value: object, expected: Collection[str], choices: Sequence[object], kinds: Sequence[str], *, key: str, example: object
+) -> str:
+    """What is wrong with a value where `expected` forms and `choices` may stand."""
+    wanted = one_of([*map(str, choices), *words(expected)])
+    if exact := _only_quotes_are_wrong(value, expected, key, example):
+        return exact
+    if choices and isinstance(value, str | int):
+        hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+        return f"{shown(value)} is not known; write {wanted}{hint}"
+    if isinstance(value, Mapping | list | tuple):
+        return f"is {shown(value)}; write {wanted}"
+    like = f", like {{kind: {value}}}" if value in kinds else ""
+    return f"{shown(value)} is {_form_of(value)}; write {wanted}{like}"
+
+
+def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
+    """Text where a number is wanted, or the other way round."""
+    if "text" in expected and isinstance(value, bool):
+        return f"{shown(value)} is not text; write it in quotes, like {json.dumps(shown(value))}"
+    if "text" in expected and isinstance(value, int | float):
+        thing = "the version" if "version" in key.lower() else "it"
+        return f"{value} is a number; write {thing} in quotes, like {json.dumps(str(value if example is None else example))}"
+    if "int" in expected and isinstance(value, float):
+        return f"{value} is not a whole number"
+    if _is_quoted(value, expected):
+        return f"{shown(value)} is text; write it without quotes: {value}"
+    return None
+
+
+def _is_quoted(value: object, expected: Collection[str]) -> bool:
+    """Whether the value would be right without its quotes."""
+    return (
+        ("int" in expected and _is_number(value))
+        or ("number" in expected and _is_decimal(value))
+        or ("bool" in expected and value in ("true", "false"))
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.isdecimal()
+
+
+def _is_decimal(value: object) -> bool:
+    return isinstance(value, str) and value.count(".") <= 1 and _is_number(value.replace(".", ""))
+
+
+def _form_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes or no"
+    return "text" if isinstance(value, str) else "a number"
+
+
+LONGEST_QUOTE = 60
+
+SIMILAR, TYPO = 0.6, 0.9
+"""difflib ratios: from SIMILAR on a name is suggested; from TYPO on it is the only suggestion."""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: short, and never a secret."""
+    if isinstance(value, str):
+        if kind_of_secret(value):
+            return "a secret"
+        text = value if len(value) <= LONGEST_QUOTE else value[: LONGEST_QUOTE - 3] + "..."
+        return json.dumps(text, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return json.dumps(value)
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return _joined(choices, "or")
+
+
+def all_of(choices: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return _joined(choices, "and")
+
+
+def _joined(choices: Iterable[str], last: str) -> str:
+    words = list(choices) or ["none"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
+    """`; did you mean x?`, or nothing where no choice is near."""
+    near = nearest(word, choices, most)
+    return f"; did you mean {one_of(near)}?" if near else ""
+
+
+def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:
+    """The choices most like the word, best first; only the best where it is a slip of a letter."""
+    by_lower = {choice.lower(): choice for choice in sorted(choices, reverse=True)}
+    slips = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=TYPO)
+    like = slips or difflib.get_close_matches(word.lower(), list(by_lower), n=most, cutoff=SIMILAR)
+    return [by_lower[lower] for lower in like]

@@ -1,0 +1,276 @@
+"""From raw values to models: every error of form as one sentence, and stand-ins where a value is unusable, so that the rules
+can be judged in the same run."""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
+from infra.config.problems import Problem, path_text
+from infra.config.secrets import kind_of_secret, names_a_secret
+
+ModelType = TypeVar("ModelType", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+ROUNDS = 4
+"""A stand-in can bring a new error to light (a wrong `kind` hides what else is wrong); after so many rounds we give up."""
+
+
+FURTHER_KINDS = "furtherKinds"
+"""In a field's extra: kinds that may stand here, but are understood by another model."""
+
+SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file's name says it"}
+
+
+class Encrypted:
+    """A value that only `pulumi up` can read."""
+
+
+class Parsed(NamedTuple, Generic[ModelType]):
+    """A stack file or job as far as it could be parsed."""
+
+    model: ModelType | None
+    """None where too little could be parsed. With problems, it may hold placeholder values."""
+    problems: list[Problem]
+    placeholders: frozenset[str]
+    """Paths whose value was replaced by a placeholder: rules about them prove nothing (`problems.is_unreliable`)."""
+
+
+def parse(model: type[ModelType], values: Mapping[str, object], **known: str) -> Parsed[ModelType]:
+    """Parse raw values into a model, and report every error of form at once.
+
+    `known`: fields whose value comes from outside the mapping, like the stack's name.
+    """
+    problems = list(find_secrets(values))
+    data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
+    for key in sorted(known.keys() & data.keys()):
+        del data[key]
+        problems.append(Problem(key, f"is not a setting; {SAID_ELSEWHERE[key]}"))
+    told = {problem.path for problem in problems}
+    placeholders: set[str] = set(told)
+    for attempt in range(ROUNDS):
+        try:
+            return Parsed(model.model_validate({**data, **known}), problems, frozenset(placeholders))
+        except ValidationError as error:
+            for fault in _faults(model, data, error.errors(include_url=False)):
+                if attempt == 0 and fault.problem.path not in told:
+                    problems.append(fault.problem)
+                placeholders.update(fault.placeholders)
+                fault.repair(data)
+    return Parsed(None, problems, frozenset(placeholders))
+
+
+def find_secrets(values: object, path: Path = (), remedy: str = "take it out and replace it") -> Iterator[Problem]:
+    """Secrets in plain text, wherever they stand."""
+    for place, value in _leaves(values, path):
+        if not isinstance(value, str) or not value:
+            continue
+        kind = kind_of_secret(value)
+        if kind is None and isinstance(place[-1], str) and names_a_secret(place[-1]):
+            kind = "a secret (by its name)"
+        if kind:
+            yield Problem(path_text(place), f"holds {kind} in plain text; {remedy}, since whoever reads the file knows it")
+
+
+def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
+    """The same values without the encrypted ones, each of which is a problem."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(inner, Encrypted):
+                where = path_text((*path, key))
+                problems.append(Problem(where, "is encrypted, but no setting here is a secret; write it in plain text"))
+        return {
+            key: _without_encrypted(inner, (*path, key), problems)
+            for key, inner in value.items()
+            if not isinstance(inner, Encrypted)
+        }
+    if isinstance(value, list | tuple):
+        return [_without_encrypted(inner, (*path, index), problems) for index, inner in enumerate(value)]
+    return value
+
+
+# --- where an error is, and what may stand there --------------------------------------------------------------------------
+
+
+def leaf_types(annotation: Any) -> list[Any]:
+    """`int | Annotated[tuple[str, ...], ...] | None` as `[int, tuple[str, ...]]`."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return leaf_types(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return [leaf for part in get_args(annotation) for leaf in leaf_types(part)]
+    return [] if annotation is NoneType else [annotation]
+
+
+def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
+    """The models that may stand here; of a union only the one whose `kind` the value names."""
+    models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
+    if isinstance(value, Mapping) and "kind" in value:
+        named = [model for model in models if value["kind"] in kinds([model])]
+        return named or models
+    return models
+
+
+def kinds(models: list[type[BaseModel]]) -> list[str]:
+    """The values of `kind` that tell the models of a union apart."""
+    return [
+        str(kind)
+        for model in models
+        if "kind" in model.model_fields
+        for leaf in leaf_types(model.model_fields["kind"].annotation)
+        for kind in get_args(leaf)
+    ]
+
+
+def field_of(types: list[Any], value: object, key: str) -> FieldInfo | None:
+    """The field that a key names."""
+    for model in models_for(types, value):
+        for field in model.model_fields.values():
+            if field.alias == key and not field.exclude:
+                return field
+    return None
+
+
+def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
+    """What may stand under a key or index."""
+    if isinstance(key, str) and (field := field_of(types, value, key)):
+        return leaf_types(field.annotation)
+    wanted: type = tuple if isinstance(key, int) else dict
+    return [
+        leaf
+        for outer in types
+        if get_origin(outer) is wanted
+        for leaf in leaf_types(get_args(outer)[0 if wanted is tuple else 1])
+    ]
+
+
+class Fault:
+    """One place whose form is wrong."""
+
+    def __init__(self, model: type[BaseModel], data: dict[str, Any], error: ErrorDetails) -> None:
+        self.kind = error["type"]
+        self.value = cast(Any, data)
+        self.holder: Any = None
+        self.holder_types: list[Any] = []
+        self.types: list[Any] = [model]
+        path: list[str | int] = []
+        for step in self._steps(error):
+            path.append(step)
+            self.holder, self.holder_types = self.value, self.types
+            self.types = inner_types(self.types, self.value, step)
+            self.value = self.value[step] if step in self.value or isinstance(step, int) else None
+        self.path: tuple[Any, ...] = tuple(path)
+        self.field = field_of(self.holder_types, self.holder, str(path[-1])) if path else None
+
+    def _steps(self, error: ErrorDetails) -> Iterator[str | int]:
+        """The error's location without the names of union branches, which a user never wrote."""
+        value = cast(Any, self.value)
+        steps: tuple[Any, ...] = error["loc"]
+        for step in steps:
+            if (isinstance(value, Mapping) and step in value) or (isinstance(value, list) and isinstance(step, int)):
+                value = value[step]
+                yield step
+        if error["type"] == "missing":
+            yield error["loc"][-1]
+
+    @property
+    def problem(self) -> Problem:
+        if self.kind.startswith("union_tag_"):
+            named = self.value.get("kind") if isinstance(self.value, Mapping) else None
+            known = [*kinds(models_for(self.types, None)), *self._further_kinds()]
+            return Problem(path_text((*self.path, "kind")), unknown_kind(named, known))
+        return Problem(path_text(self.path), self._message())
+
+    def _further_kinds(self) -> list[str]:
+        extra = self.field.json_schema_extra if self.field else None
+        found = extra.get(FURTHER_KINDS) if isinstance(extra, dict) else None
+        return [str(kind) for kind in found] if isinstance(found, list) else []
+
+    def _message(self) -> str:
+        key = str(self.path[-1])
+        if self.kind == "extra_forbidden":
+            return unknown_key(key, self._keys())
+        example = self.field.examples[0] if self.field and self.field.examples else None
+        if self.kind == "missing":
+            return missing(key, example)
+        choices = [choice for leaf in self.types if get_origin(leaf) is Literal for choice in get_args(leaf)]
+        expected = {_form(leaf) for leaf in self.types} - {"choice"}
+        if self.value is None or self.value == "":
+            return empty([*map(str, choices), *words(expected)], required=self.field is not None and self.field.is_required())
+        tags = kinds(models_for(self.types, None))
+        return wrong_value(self.value, expected, choices, tags, key=path_text(self.path), example=example)
+
+    def _keys(self) -> list[str]:
+        """The keys that may stand here."""
+        models = models_for(self.holder_types, self.holder)
+        return [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
+
+    @property
+    def placeholders(self) -> set[str]:
+        """The paths of which nothing is known now: this one and, for a slip of the pen, the one that was meant."""
+        meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
+        meant = [key for key in meant if key not in self.holder]  # who wrote both meant something else
+        return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}
+
+    def repair(self, data: dict[str, Any]) -> None:
+        """Put in the default, or a stand-in where there is none."""
+        holder: Any = data
+        for step in self.path[:-1]:
+            holder = holder[step]
+        key = self.path[-1]
+        if isinstance(holder, list):
+            holder[key] = _stand_in(self.types)
+        elif (self.field is None and self.kind == "extra_forbidden") or (self.field is not None and not self.field.is_required()):
+            holder.pop(key, None)
+        else:
+            holder[key] = _stand_in(self.types)
+
+
+def _faults(model: type[BaseModel], data: dict[str, Any], errors: list[ErrorDetails]) -> list[Fault]:
+    """One fault per place. Of a union, the branch that the user meant: the one whose inside is wrong, if any."""
+    by_path: dict[Path, Fault] = {}
+    for error in errors:
+        fault = Fault(model, data, error)
+        by_path.setdefault(fault.path, fault)
+    return [
+        fault
+        for path, fault in by_path.items()
+        if not any(len(other) > len(path) and other[: len(path)] == path for other in by_path)
+    ]
+
+
+def _form(leaf: Any) -> str:
+    origin = get_origin(leaf)
+    if origin is Literal:
+        return "choice"
+    if origin is dict or (isinstance(leaf, type) and issubclass(leaf, BaseModel)):
+        return "mapping"
+    return {bool: "bool", int: "int", float: "number", str: "text"}.get(leaf, "list")
+
+
+def _stand_in(types: list[Any]) -> Any:
+    """A value of the right form that means nothing."""
+    leaf = types[0]
+    form = _form(leaf)
+    if form == "choice":
+        return get_args(leaf)[0]
+    if form == "mapping" and get_origin(leaf) is not dict:
+        required = [field for field in leaf.model_fields.values() if field.is_required() and not field.exclude]
+        return {str(field.alias): _stand_in(leaf_types(field.annotation)) for field in required}
+    return {"bool": False, "int": 0, "number": 0.0, "text": "", "mapping": {}, "list": []}[form]

@@ -1,0 +1,63 @@
+"""Problems of a stack as sentences: where (as the user writes it), what value, and the way out."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing a user must change, and how."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class SettingsError(Exception):
+    """The stack has problems; the text lists all of them, one per line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """`("pools", 0, "minSize")` as `pools[0].minSize`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def is_below(path: str, ancestor: str) -> bool:
+    """Whether a path is the ancestor or lies in it."""
+    return path == ancestor or path.startswith((f"{ancestor}.", f"{ancestor}["))
+
+
+JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
+    frozenset({"minSize", "desiredSize", "maxSize", "capacity"}),
+    frozenset({"public", "publicCidrs", "allowAnywhere"}),
+    frozenset({"kubernetesVersion", "addonVersions"}),
+    frozenset({"natGateways", "interfaceEndpoints"}),
+    frozenset({"vpcId", "subnetIds"}),
+    frozenset({"instanceType", "efa", "amiId"}),
+)
+"""Settings beside each other that one rule compares: what it says of one depends on the others."""
+
+
+def is_unreliable(path: str, placeholders: Iterable[str]) -> bool:
+    """Whether a rule about this path may have seen a placeholder instead of the user's value."""
+    return any(is_below(path, suspect) for placeholder in placeholders for suspect in _suspects(placeholder))
+
+
+def _suspects(placeholder: str) -> Iterator[str]:
+    parent, dot, name = placeholder.rpartition(".")
+    yield placeholder
+    for group in JUDGED_TOGETHER:
+        if name in group:
+            yield from (f"{parent}{dot}{other}" for other in group)

@@ -1,0 +1,158 @@
+"""What a stack says, before anything of it is understood: from its file (command line) or from the engine (program)."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.config import yaml_text
+from infra.config.messages import did_you_mean, nearest
+from infra.config.parse import Encrypted, find_secrets
+from infra.config.problems import Problem, path_text
+from infra.settings.targets import EXISTING
+
+NAMESPACE = "gpumpi"
+_FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
+
+
+@dataclass(frozen=True)
+class RawStack:
+    """The values of one stack."""
+
+    stack: str
+    region: str
+    """`aws:region`; empty where it is missing, which is a problem, and for an existing cluster, which needs none."""
+    values: Mapping[str, object]
+    """The keys of our namespace, without it."""
+    problems: tuple[Problem, ...] = ()
+    is_readable: bool = True
+    """Whether there are values at all; without them nothing else is worth saying."""
+
+
+class NoSuchStack(Exception):
+    """There is no file for the stack."""
+
+
+# --- from a file -------------------------------------------------------------------------------------------------------
+
+
+def names(folder: Path) -> list[str]:
+    """The stacks that have a file in a folder."""
+    return sorted(match[1] for path in folder.glob("Pulumi.*") if (match := _FILE_NAME.fullmatch(path.name)))
+
+
+def find(stack: str, folder: Path) -> Path:
+    """The file of a stack in a folder. Raises NoSuchStack."""
+    short = stack.rpartition("/")[2]
+    for ending in ("yaml", "yml"):
+        path = folder / f"Pulumi.{short}.{ending}"
+        if path.is_file():
+            return path
+    there = names(folder)
+    if not there:
+        raise NoSuchStack(f"there is no stack file in {folder}")
+    raise NoSuchStack(f'there is no stack "{short}" in {folder}{did_you_mean(short, there)}; there are {", ".join(there)}')
+
+
+def read(path: Path) -> RawStack:
+    """A stack from its file. What cannot be read is a problem, never an exception."""
+    match = _FILE_NAME.fullmatch(path.name)
+    stack = match[1] if match else path.stem
+    try:
+        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
+    except yaml_text.NotYaml as error:
+        return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
+    config = content.get("config") if isinstance(content, dict) else None
+    if not isinstance(config, dict):
+        missing = Problem("config", "is missing; a stack file has its settings below `config:`")
+        return RawStack(stack, "", {}, (missing,), is_readable=False)
+    config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
+    return _split(stack, config, tuple(Problem(_user_path(one.path), one.message) for one in twice))
+
+
+def _user_path(path: tuple[str | int, ...]) -> str:
+    """A path in the file as problems name it."""
+    if path[0] == "config" and len(path) > 1:
+        path = (str(path[1]).removeprefix(f"{NAMESPACE}:"), *path[2:])
+    return path_text(path)
+
+
+def _as_engine(value: Any) -> Any:
+    """A value as the engine hands it on: JSON, secrets marked."""
+    if isinstance(value, dict):
+        if set(value) == {"secure"}:
+            return Encrypted()
+        return {str(key): _as_engine(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_engine(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _scalar_as_engine(value: Any) -> Any:
+    """At the top level the engine has only text and JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+# --- from the engine ---------------------------------------------------------------------------------------------------
+
+
+def from_engine() -> RawStack:
+    """The running program's stack."""
+    import pulumi
+    from pulumi.runtime import config as engine
+
+    values: dict[str, Any] = {**engine.get_config_env(), **engine.CONFIG.get()}
+    config = {
+        key: Encrypted() if engine.is_config_secret(key) else _decoded(value) if key.startswith(f"{NAMESPACE}:") else value
+        for key, value in values.items()
+    }
+    return _split(pulumi.get_stack(), config, ())
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(("{", "[")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+# --- both --------------------------------------------------------------------------------------------------------------
+
+
+def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) -> RawStack:
+    """Our keys, the region, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    problems = list(found)
+    for key, value in config.items():
+        namespace, colon, name = key.partition(":")
+        if not colon or namespace == NAMESPACE:
+            values[name if colon else key] = value
+        elif nearest(namespace, [NAMESPACE]):
+            problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
+        else:
+            remedy = f"set it with `pulumi config set --secret {key}` and replace it"
+            problems.extend(find_secrets({key: value}, remedy=remedy))
+    region = config.get("aws:region", "")
+    if is_existing(values):
+        if "aws:region" in config:
+            reason = "is not read, since a stack of an existing cluster asks nothing of AWS"
+            problems.append(Problem("aws:region", f"{reason}; remove it"))
+        return RawStack(stack, "", values, tuple(problems))
+    if not region or not isinstance(region, str):
+        problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
+        region = ""
+    return RawStack(stack, region, values, tuple(problems))
+
+
+def is_existing(values: Mapping[str, object]) -> bool:
+    """Whether a stack takes a cluster that is there already: then it has settings of its own, and nothing to do with AWS."""
+    target = values.get("target")
+    return isinstance(target, Mapping) and target.get("kind") == EXISTING

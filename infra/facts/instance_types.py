@@ -1,0 +1,101 @@
+"""EC2's facts about an instance type -> what a pool needs: GPUs, EFA interfaces, slots, the quota that limits it. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Architecture = Literal["x86_64", "arm64"]
+
+
+@dataclass(frozen=True)
+class NetworkCard:
+    """One network card of an instance type."""
+
+    index: int
+    maximum_interfaces: int
+    efa: bool | None
+    """Whether the card takes an EFA interface; None where the SDK's model does not tell."""
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """What EC2 says of one type (DescribeInstanceTypes), as plain values."""
+
+    name: str
+    architecture: Architecture
+    vcpus: int
+    memory_mib: int
+    gpus: int
+    """Whole GPUs; a type with a part of one has 0."""
+    gpu_manufacturer: str | None
+    gpu_name: str | None
+    gpu_memory_mib: int
+    """Memory of one GPU."""
+    efa_maximum: int
+    """Most EFA interfaces; 0 without EFA."""
+    network_cards: tuple[NetworkCard, ...]
+    line_rate_gbps: float | None
+    """NetworkPerformance as a number; None for "Up to ..." types."""
+    instance_store_gb: int
+    """NVMe on the instance; 0 without."""
+    placement_strategies: frozenset[str]
+    usage_classes: frozenset[str]
+
+    @property
+    def slots(self) -> int:
+        """Ranks that one node takes: one a GPU, else one a vCPU."""
+        return self.gpus or self.vcpus
+
+    @property
+    def has_nvidia_gpus(self) -> bool:
+        return self.gpus > 0 and self.gpu_manufacturer == "NVIDIA"
+
+    @classmethod
+    def from_ec2(cls, described: Mapping[str, Any]) -> "InstanceType":
+        """One element of DescribeInstanceTypes' `InstanceTypes`."""
+        network = described["NetworkInfo"]
+        gpus = described.get("GpuInfo", {}).get("Gpus", [])
+        first: Mapping[str, Any] = gpus[0] if gpus else {}
+        architectures = described["ProcessorInfo"]["SupportedArchitectures"]
+        return cls(
+            name=described["InstanceType"],
+            architecture="arm64" if "arm64" in architectures else "x86_64",
+            vcpus=described["VCpuInfo"]["DefaultVCpus"],
+            memory_mib=described["MemoryInfo"]["SizeInMiB"],
+            gpus=sum(gpu.get("Count", 0) for gpu in gpus),
+            gpu_manufacturer=first.get("Manufacturer"),
+            gpu_name=first.get("Name"),
+            gpu_memory_mib=first.get("MemoryInfo", {}).get("SizeInMiB", 0),
+            efa_maximum=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0) if network.get("EfaSupported") else 0,
+            network_cards=tuple(sorted(map(_network_card, network["NetworkCards"]), key=lambda card: card.index)),
+            line_rate_gbps=line_rate(network.get("NetworkPerformance", "")),
+            instance_store_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+            placement_strategies=frozenset(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
+            usage_classes=frozenset(described.get("SupportedUsageClasses", ())),
+        )
+
+
+def _network_card(described: Mapping[str, Any]) -> NetworkCard:
+    types = described.get("InterfaceTypes")  # only newer SDKs pass it on
+    return NetworkCard(
+        index=described["NetworkCardIndex"],
+        maximum_interfaces=described["MaximumNetworkInterfaces"],
+        efa="efa-only" in types or "efa" in types if types else None,
+    )
+
+
+def line_rate(performance: str) -> float | None:
+    """`4x 100 Gigabit` as 400; None where AWS promises no rate (`Up to 25 Gigabit`, `High`).
+
+    >>> line_rate("4x 100 Gigabit"), line_rate("Up to 25 Gigabit")
+    (400.0, None)
+    """
+    match = re.fullmatch(r"(?:(\d+)x )?([\d.]+) Gigabit", performance)
+    return float(match[1] or 1) * float(match[2]) if match else None
+
+
+# --- EFA ---------------------------------------------------------------------------------------------------------------
+
+
+# --- quotas ------------------------------------------------------------------------------------------------------------

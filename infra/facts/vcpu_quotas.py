@@ -1,0 +1,61 @@
+"""The EC2 vCPU quota that limits an instance type, on demand and as spot."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A service quota of EC2, counted in vCPUs."""
+
+    code: str
+    name: str
+
+
+STANDARD: Final = Quota("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances")
+
+
+STANDARD_SPOT: Final = Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests")
+
+
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+# Letters that a type's name begins with -> the quota. Families that no pool of ours can have are left out.
+_ON_DEMAND: Final = {
+    "g": Quota("L-DB2E81BA", "Running On-Demand G and VT instances"),
+    "p": Quota("L-417A185B", "Running On-Demand P instances"),
+    "x": Quota("L-7295265B", "Running On-Demand X instances"),
+    "hpc": Quota("L-F7808C92", "Running On-Demand HPC instances"),
+}
+
+
+# Spot P types are counted by generation; the table does not say which quota the sixth one belongs to.
+_SPOT: Final = {
+    "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
+    "p2": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
+    "p3": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
+    "p4": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
+    "p5": Quota("L-C4BD4855", "All P5 Spot Instance Requests"),
+    "x": Quota("L-E3A00192", "All X Spot Instance Requests"),
+}
+
+
+_LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
+"""Types whose letters are not their family's."""
+
+
+def quota(type_name: str, *, spot: bool) -> Quota | None:
+    """The quota that limits a type on demand or as spot; None where AWS's table does not name one.
+
+    Reserved capacity needs none beside: a reservation counted when it was made, a Capacity Block has a quota of its own for
+    its purchase.
+    """
+    match = re.match(r"([a-z]+)(\d*)", type_name)
+    if match is None:
+        return None
+    letters = _LETTERS.get(match[1], match[1])
+    if letters in tuple("acdhimrtz"):
+        return STANDARD_SPOT if spot else STANDARD
+    if spot:
+        return _SPOT.get(letters) or _SPOT.get(letters + match[2])
+    return _ON_DEMAND.get(letters)

@@ -1,0 +1,1 @@
+"""Kubeconfigs, and how this machine reaches an API server."""

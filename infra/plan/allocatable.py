@@ -1,0 +1,50 @@
+"""What job pods can have of one node. Pure; estimates stay on the safe side, since a job that asks for more waits for ever."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from infra.facts.instance_types import InstanceType
+
+USABLE_MEMORY: Final = 0.925
+"""The hypervisor and the kernel keep the rest; Karpenter counts with the same share (VM_MEMORY_OVERHEAD_PERCENT)."""
+EVICTION_MIB: Final = 100
+"""https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go, as the next two."""
+KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
+KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
+"""Of the first CPUs; of all others a quarter of a percent."""
+KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
+
+AGENTS_MIB: Final = 1024
+AGENTS_MILLIS: Final = 500
+"""Network, proxy, pod identity, storage driver, monitoring, device plugins: pods that run on every node."""
+
+SYSTEM_PODS_MIB: Final = 512
+SYSTEM_PODS_MILLIS: Final = 300
+"""Of DNS, operators and the like on one node of the CPU pool, beside the agents."""
+
+
+@dataclass(frozen=True)
+class Allocatable:
+    """What job pods may ask of one node."""
+
+    cpu_millis: int
+    memory_mib: int
+
+
+def for_jobs(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool = False) -> Allocatable:
+    memory = instance.memory_mib * USABLE_MEMORY - huge_pages_mib - EVICTION_MIB - AGENTS_MIB
+    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * _most_pods(instance.vcpus)
+    cpu = instance.vcpus * 1000 - _kubelet_millis(instance.vcpus) - AGENTS_MILLIS
+    if is_system:
+        memory, cpu = memory - SYSTEM_PODS_MIB, cpu - SYSTEM_PODS_MILLIS
+    return Allocatable(cpu_millis=max(0, int(cpu)), memory_mib=max(0, int(memory)))
+
+
+def _kubelet_millis(vcpus: int) -> float:
+    shares = [*KUBELET_CPU_SHARES[:vcpus], *[KUBELET_CPU_SHARE_OF_OTHERS] * (vcpus - len(KUBELET_CPU_SHARES))]
+    return 1000 * sum(shares)
+
+
+def _most_pods(vcpus: int) -> int:
+    """The most that a type of the size takes: https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
+    return 58 if vcpus <= 4 else 234 if vcpus <= 36 else 737

@@ -1,0 +1,169 @@
+"""Settings and facts -> what each pool is: every choice about nodes that is made before the first resource."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infra.boot.eks_node import HUGE_PAGES
+from infra.facts import Facts
+from infra.facts.instance_types import InstanceType
+from infra.naming import (
+    EFA_RESOURCE,
+    GPU_RESOURCE,
+    GPU_TAINT,
+    HUGEPAGES_RESOURCE,
+    Taint,
+    accelerator,
+    autoscaler_tags,
+    pool_labels,
+)
+from infra.plan.efa_interfaces import Interface, efa_layout
+from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
+from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget, Sizes
+from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Pool, Spot, TargetedOdcr
+from infra.settings.stack import Settings
+from infra.settings.targets import SystemPool
+
+SYSTEM_ROOT_VOLUME_GIB = 50
+HUGE_PAGE_MIB = 2
+
+USABLE_DISK = 0.85
+"""What pods get of a node's disk: the kubelet keeps 10 % free and images take a part."""
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """A pool and where it goes."""
+
+    spec: NodePoolSpec
+    instance: InstanceType
+    zones: tuple[str, ...]
+    makes_placement_group: bool = False
+    own_placement_group: str | None = None
+    """The user's, by name."""
+
+
+def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
+    """All pools by name, the CPU pool first."""
+    system = settings.eks.system
+    plans = {system.name: _system_plan(settings, facts)}
+    return plans | {pool.name: _gpu_plan(pool, settings, facts) for pool in settings.pools}
+
+
+def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
+    """CPU nodes in several zones, for the cluster's own pods."""
+    pool = settings.eks.system
+    instance = facts.instance_types[pool.instance_type]
+    labels = pool_labels(pool.name)
+    resources = {"ephemeral-storage": _disk(instance, SYSTEM_ROOT_VOLUME_GIB)}
+    spec = NodePoolSpec(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ami_type=f"AL2023_{_ami_architecture(instance)}_STANDARD",
+        sizes=_sizes(pool, settings, facts),
+        root_volume_gib=SYSTEM_ROOT_VOLUME_GIB,
+        labels=labels,
+        autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
+        surge=True,
+        failed=_failed(pool, facts),
+    )
+    return PoolPlan(spec, instance, system_zones(settings, facts))
+
+
+def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
+    """GPU nodes of one type, in one zone."""
+    instance = facts.instance_types[pool.instance_type]
+    zone = pool_zone(pool, settings, facts)
+    if zone is None:
+        raise LookupError(f"pool {pool.name} has no zone; validation should have said so")
+    return PoolPlan(
+        _gpu_spec(pool, instance, settings, facts),
+        instance,
+        (zone,),
+        makes_placement_group=wants_placement_group(pool, facts),
+        own_placement_group=pool.own_placement_group,
+    )
+
+
+def _gpu_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Facts) -> NodePoolSpec:
+    efa = has_efa(pool, instance)
+    interfaces = efa_layout(instance) if efa else ()
+    own = pool_labels(pool.name, accelerator=accelerator(instance.gpu_manufacturer or "", instance.gpu_name or ""), efa=efa)
+    labels, taints = {**pool.labels, **own}, (GPU_TAINT,)
+    return NodePoolSpec(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ami_type=f"AL2023_{_ami_architecture(instance)}_NVIDIA",
+        ami_id=pool.ami_id,
+        sizes=_sizes(pool, settings, facts),
+        root_volume_gib=pool.root_volume_gib,
+        capacity=_capacity_type(pool.capacity),
+        reservation=reservation_of(pool.capacity),
+        interfaces=interfaces,
+        raid0=instance.instance_store_gb > 0,
+        pinned_memory=True,
+        huge_pages=HUGE_PAGES if efa else 0,
+        labels=labels,
+        taints=taints,
+        autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
+        placement=placement_choice(pool, facts),
+        failed=_failed(pool, facts),
+    )
+
+
+def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
+    existing = facts.existing.pools.get(pool.name)
+    return existing is not None and existing.failed
+
+
+def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
+    """What one node will offer beside CPU and memory, for an autoscaler that starts from zero."""
+    resources = {GPU_RESOURCE: str(instance.gpus), "ephemeral-storage": _disk(instance, root_volume_gib)}
+    if interfaces:
+        resources[EFA_RESOURCE] = str(sum(interface.type == "efa-only" for interface in interfaces))
+        resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES * HUGE_PAGE_MIB}Mi"
+    return resources
+
+
+def _disk(instance: InstanceType, root_volume_gib: int) -> str:
+    """Where pods write: the striped local disks of a GPU type that has them, else the root volume."""
+    if instance.gpus and instance.instance_store_gb:
+        return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
+    return f"{int(root_volume_gib * USABLE_DISK)}Gi"
+
+
+def _sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
+    desired, leave_alone = desired_size(pool, settings, facts)
+    return Sizes(pool.min_size, desired, pool.max_size, leave_alone)
+
+
+def _autoscaler_tags(
+    settings: Settings, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
+) -> dict[str, str]:
+    if not settings.platform.autoscaler:
+        return {}
+    return autoscaler_tags(settings.cluster_name, labels=labels, taints=taints, resources=resources)
+
+
+def _ami_architecture(instance: InstanceType) -> str:
+    return "ARM_64" if instance.architecture == "arm64" else "x86_64"
+
+
+def _capacity_type(capacity: Capacity) -> CapacityType:
+    match capacity:
+        case Spot():
+            return "SPOT"
+        case CapacityBlock():
+            return "CAPACITY_BLOCK"
+        case OnDemand() | TargetedOdcr():
+            return "ON_DEMAND"
+
+
+def reservation_of(capacity: Capacity) -> ReservationTarget | None:
+    """What a pool's nodes are launched into, where capacity was reserved for them."""
+    match capacity:
+        case TargetedOdcr():
+            return ReservationTarget(capacity.reservation_id, capacity.resource_group_arn)
+        case CapacityBlock():
+            return ReservationTarget(capacity.reservation_id)
+        case OnDemand() | Spot():
+            return None

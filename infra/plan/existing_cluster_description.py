@@ -1,0 +1,77 @@
+"""Settings and what the cluster's nodes are -> what a job must know of its cluster. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from infra.facts.existing_cluster import ClusterFacts, Node
+from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
+from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
+from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS
+from infra.settings.existing import ExistingSettings, LabelledPool
+
+LEAST_SHARE: Final = 0.5
+"""Of a small node's memory and CPUs jobs are left so much, whatever agents may take."""
+
+
+def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
+    platform = settings.platform
+    return ClusterDescription(
+        cluster=settings.cluster_name,
+        pools=(_system(settings, facts), *(_pool(pool, facts.matching(pool.node_selector)) for pool in settings.pools)),
+        launcher_pool=SYSTEM_POOL,
+        namespaces=tuple(_namespace(name, settings) for name in platform.namespaces),
+        mpi_operator=platform.mpi_operator,
+        image_registry=platform.image_registry or "",
+        cpu_request_factor=platform.cpu_request_factor,
+    )
+
+
+def system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
+    """Where operators and launchers may run: they tolerate no taint."""
+    return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.refuses)
+
+
+def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
+    nodes = system_nodes(settings, facts)
+    cpu, memory = _offer(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
+    return PoolDescription(
+        name=SYSTEM_POOL,
+        slots=max(1, cpu // 1000),
+        memory_mib=memory,
+        cpu_millis=cpu,
+        labels=settings.target.system.node_selector,
+        max_size=len(nodes),
+    )
+
+
+def _pool(pool: LabelledPool, nodes: Sequence[Node]) -> PoolDescription:
+    cpu, memory = _offer(nodes, AGENTS_MILLIS, AGENTS_MIB)
+    taints = dict.fromkeys(taint for node in nodes for taint in node.taints)
+    return PoolDescription(
+        name=pool.name,
+        gpus=pool.gpus_per_node,
+        slots=pool.gpus_per_node or max(1, cpu // 1000),
+        memory_mib=memory,
+        cpu_millis=cpu,
+        labels=pool.node_selector,
+        taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in taints),
+        max_size=pool.nodes,
+    )
+
+
+def _offer(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
+    """What job pods may ask of any of the nodes: thousandths of a CPU, and MiB."""
+    cpu = min((node.cpu_millis for node in nodes), default=0)
+    memory = min((node.memory_mib for node in nodes), default=0)
+    return max(int(cpu * LEAST_SHARE), cpu - agents_millis), max(int(memory * LEAST_SHARE), memory - agents_mib)
+
+
+def _namespace(name: str, settings: ExistingSettings) -> NamespaceDescription:
+    path = settings.mount_path
+    return NamespaceDescription(
+        name=name,
+        service_account=JOB_SERVICE_ACCOUNT,
+        queue=QUEUE_NAME if settings.platform.queue else None,
+        volumes=(VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=path),) if path else (),
+        priority_classes=tuple(PRIORITIES),
+    )

@@ -1,0 +1,1 @@
+"""Finding and adopting what an interrupted Pulumi operation left behind in AWS."""

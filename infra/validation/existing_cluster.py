@@ -1,0 +1,231 @@
+"""What a stack of an existing cluster may not say, and what of the cluster does not fit it: pure rules, all problems at once."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+from infra.config.messages import all_of, did_you_mean, one_of, shown
+from infra.config.problems import Problem, is_below
+from infra.facts.existing_cluster import ClusterFacts, Node
+from infra.jobs.quantities import bytes_of
+from infra.plan.existing_cluster_description import describe, system_nodes
+from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
+from infra.validation import jobs, labels, names, platform, storage
+from infra.versions import KUBERNETES_VERSIONS
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+MOST_GPUS = 64
+
+
+def check_offline(settings: ExistingSettings) -> list[Problem]:
+    """The problems that show without asking the cluster."""
+    return list(dict.fromkeys(problem for rule in OFFLINE for problem in rule(settings)))
+
+
+def check(settings: ExistingSettings, facts: ClusterFacts) -> list[Problem]:
+    """All problems."""
+    found = check_offline(settings)
+    told = {problem.path for problem in found}  # what the cluster says of a value that is no value adds nothing
+    asked = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
+    found += [problem for problem in asked if not any(is_below(path, problem.path) for path in told)]
+    return list(dict.fromkeys(found))
+
+
+# --- the file alone ----------------------------------------------------------------------------------------------------
+
+
+def kubeconfig(settings: ExistingSettings) -> Iterator[Problem]:
+    path = settings.target.kubeconfig.path
+    if path is not None and not path.startswith(("/", "~/")):
+        yield Problem(
+            "target.kubeconfig.path", f"{shown(path)} depends on where `pulumi` runs; write an absolute path, or one from ~/"
+        )
+
+
+def selectors(settings: ExistingSettings) -> Iterator[Problem]:
+    yield from _selector("target.system.nodeSelector", settings.target.system.node_selector)
+    for index, pool in enumerate(settings.pools):
+        where = f"pools[{index}].nodeSelector"
+        if not pool.node_selector:
+            yield Problem(
+                where, 'is empty, which selects every node; write labels of the pool\'s nodes, like {example.com/rack: "1"}'
+            )
+        yield from _selector(where, pool.node_selector)
+
+
+def _selector(where: str, selector: Mapping[str, str]) -> Iterator[Problem]:
+    for key, value in selector.items():
+        yield from labels.syntax(f"{where}.{key}", key, value)
+
+
+def sizes(settings: ExistingSettings) -> Iterator[Problem]:
+    for index, pool in enumerate(settings.pools):
+        if pool.nodes < 1:
+            yield Problem(f"pools[{index}].nodes", f"{pool.nodes} is too small; write at least 1, or remove the pool")
+        if not 0 <= pool.gpus_per_node <= MOST_GPUS:
+            yield Problem(f"pools[{index}].gpusPerNode", f"{pool.gpus_per_node} is not possible; write 0 to {MOST_GPUS}")
+
+
+def volume(settings: ExistingSettings) -> Iterator[Problem]:
+    wanted = settings.storage
+    if settings.mount_path is not None:
+        yield from storage.plain_path("storage.mountPath", settings.mount_path)
+    if isinstance(wanted, Nfs):
+        if not _HOST.fullmatch(wanted.server) and not _is_address(wanted.server):
+            yield Problem("storage.server", f"{shown(wanted.server)} is no name or address of a host; write one like 10.0.0.5")
+        path = PurePosixPath(wanted.path)
+        if not path.is_absolute() or ".." in path.parts:
+            yield Problem("storage.path", f"{shown(wanted.path)} is not an absolute, plain path; write one like /export/jobs")
+    if isinstance(wanted, ClassOfStorage):
+        if not _OBJECT_NAME.fullmatch(wanted.name):
+            yield Problem(
+                "storage.name", f"{shown(wanted.name)} is no name of a storage class; `kubectl get storageclass` shows them"
+            )
+        if _amount(wanted.size) <= 0:
+            yield Problem("storage.size", f"{shown(wanted.size)} is no amount; write one like 100Gi")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _amount(text: str) -> int:
+    try:
+        return bytes_of(text)
+    except ValueError:
+        return 0
+
+
+OFFLINE: tuple[Callable[[ExistingSettings], Iterator[Problem]], ...] = (
+    names.stack,
+    kubeconfig,
+    volume,
+    names.pools,
+    selectors,
+    sizes,
+    platform.namespaces,
+    platform.cpu_requests,
+    platform.image_registry,
+    platform.manifest_mirror,
+    jobs.unique,
+)
+
+
+# --- with the cluster --------------------------------------------------------------------------------------------------
+
+
+def version(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    oldest = KUBERNETES_VERSIONS[0]
+    if _number(facts.version) < _number(oldest):
+        needs = f"the platform needs {oldest} or newer; upgrade the cluster"
+        yield Problem("target.kubeconfig", f"the cluster at {facts.server} has Kubernetes {facts.version}, but {needs}")
+
+
+def _number(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    selector, where = settings.target.system.node_selector, "target.system.nodeSelector"
+    if system_nodes(settings, facts):
+        return
+    tainted = facts.matching(selector)
+    if not facts.nodes:
+        yield Problem(where, f"the cluster at {facts.server} has no nodes; join some (docs/on-premises.md)")
+    elif not tainted:
+        yield Problem(where, f"no node has {_words(selector)}; label one, or remove the key")
+    else:
+        way_out = "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)"
+        yield Problem(where, f"all nodes that it selects ({_few(node.name for node in tainted)}) have taints; {way_out}")
+
+
+def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    """As many as the file says, and none in two pools."""
+    pool_of: dict[str, str] = {}
+    for index, pool in enumerate(settings.pools):
+        where, found, labelled = f"pools[{index}]", facts.matching(pool.node_selector), _words(pool.node_selector)
+        if not found:
+            command = f"kubectl label nodes NAME {' '.join(f'{key}={value}' for key, value in pool.node_selector.items())}"
+            yield Problem(f"{where}.nodeSelector", f"no node of the cluster has {labelled}; label them: {command}")
+        elif len(found) < pool.nodes:
+            there = f"only {len(found)} ({_few(node.name for node in found)}) of the cluster's nodes have {labelled}"
+            yield Problem(f"{where}.nodes", f"is {pool.nodes}, but {there}; write {len(found)}, or join and label the others")
+        for node in found:
+            if other := pool_of.get(node.name):
+                message = f"selects node {node.name}, which is of {other} too; tell them apart by a label"
+                yield Problem(f"{where}.nodeSelector", message)
+            pool_of.setdefault(node.name, where)
+
+
+def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    """What nodes offer, as far as a device plugin has said it already."""
+    for index, pool in enumerate(settings.pools):
+        where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
+        nodes = facts.matching(pool.node_selector)
+        if without := [node.name for node in nodes if wanted and _offers_none(node, settings)]:
+            way_out = "look at its driver there with `nvidia-smi`, or take the label off"
+            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU, although the device plugin runs; {way_out}")
+        elif fewer := [node for node in nodes if node.gpus and node.gpus < wanted]:
+            offers = f"{fewer[0].name} offers {fewer[0].gpus}"
+            yield Problem(where, f"is {wanted}, but {offers}; write {fewer[0].gpus}, or give that node a pool of its own")
+        elif wanted and not settings.platform.device_plugin and (silent := [node.name for node in nodes if node.gpus is None]):
+            way_out = "remove platform.devicePlugin: false, or install the plugin there"
+            yield Problem(where, f"is {wanted}, but nothing offers GPUs on {_few(silent)}; {way_out}")
+
+
+def _offers_none(node: Node, settings: ExistingSettings) -> bool:
+    """Whether that is the last word. Where a plugin was and is no longer, a node says 0 until its kubelet starts anew."""
+    installs_one = settings.platform.device_plugin
+    return not node.gpus and (node.has_plugin or (node.gpus == 0 and not installs_one))
+
+
+def storage_class(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    wanted = settings.storage
+    if isinstance(wanted, ClassOfStorage) and wanted.name not in facts.storage_classes:
+        there = sorted(facts.storage_classes)
+        hint = did_you_mean(wanted.name, there) or (
+            f"; there is {one_of(there)}" if there else "; there is none, use nfs or install one"
+        )
+        yield Problem("storage.name", f"{shown(wanted.name)} is no storage class of the cluster{hint}")
+
+
+def manifests(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    yield from platform.missing_manifests(facts.manifests)
+
+
+def jobs_in_cluster(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    yield from jobs.against(settings, describe(settings, facts))
+
+
+WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]], ...] = (
+    version,
+    nodes_for_operators,
+    nodes_of_pools,
+    gpus,
+    storage_class,
+    manifests,
+    jobs_in_cluster,
+)
+
+
+def unsaid_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
+    """The nodes of GPU pools of which nobody has said yet how many GPUs they have."""
+    pools = [pool for pool in settings.pools if pool.gpus_per_node]
+    nodes = [node for pool in pools for node in facts.matching(pool.node_selector)]
+    return [node.name for node in nodes if not node.gpus and not node.has_plugin]
+
+
+def _words(selector: Mapping[str, str]) -> str:
+    return f"the label{'' if len(selector) == 1 else 's'} {all_of(f'{key}={value}' for key, value in selector.items())}"
+
+
+def _few(found: Iterator[str] | list[str]) -> str:
+    """The first three."""
+    known = list(found)
+    return all_of(known) if len(known) <= 3 else f"{', '.join(known[:3])} and {len(known) - 3} more"

@@ -1,0 +1,54 @@
+"""Paths of pools, as the user writes them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from infra.facts.instance_types import InstanceType
+from infra.facts.model import Facts
+from infra.jobs.model import Job
+from infra.settings.platform import CommonPlatformSettings
+from infra.settings.pools import Pool
+from infra.settings.stack import Settings
+
+
+class Named(Protocol):
+    """A pool of any kind."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class AnyStack(Protocol):
+    """What stacks of all targets say."""
+
+    @property
+    def stack(self) -> str: ...
+    @property
+    def pools(self) -> Sequence[Named]: ...
+    @property
+    def platform(self) -> CommonPlatformSettings: ...
+    @property
+    def jobs(self) -> Sequence[Job]: ...
+
+
+def pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:
+    for index, pool in enumerate(settings.pools):
+        yield f"pools[{index}]", pool
+
+
+def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Pool, InstanceType]]:
+    """The pools whose type exists; of the others one problem is enough."""
+    for path, pool in pools_with_paths(settings):
+        instance_type = facts.instance_types.get(pool.instance_type)
+        if instance_type:
+            yield path, pool, instance_type
+
+
+def head_path(settings: Settings) -> str:
+    """Where the user writes the type beside the pools'."""
+    return "target.system.instanceType" if settings.is_eks else "target.masterType"
+
+
+def account(facts: Facts) -> str:
+    """Where AWS looked for what the stack names."""
+    return f"{facts.region} of account {facts.caller.account}"

@@ -1,0 +1,371 @@
+"""What every policy of the program lets and does not let anybody do."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+import pytest
+
+from infra.components import iam
+from infra.components.iam import UNSCOPABLE, Account, Policy
+from infra.naming import AUTOSCALER_TAG
+from tests.policy_evaluator import Request, Values, allows, as_list, decide, statements
+
+ACCOUNT = Account("123456789012", "us-west-2", "aws")
+BUCKET = "arn:aws:s3:::keys"
+CLUSTER = "arn:aws:eks:us-west-2:123456789012:cluster/gpumpi-x"
+LOG_GROUP = "arn:aws:logs:us-west-2:123456789012:log-group:/gpumpi/x/flow-logs"
+FILE_SYSTEM = "arn:aws:elasticfilesystem:us-west-2:123456789012:file-system/fs-1"
+
+IDENTITY: Mapping[str, Policy] = {
+    "deliver_flow_logs": iam.deliver_flow_logs(LOG_GROUP),
+    "exchange_node_keys": iam.exchange_node_keys(BUCKET),
+    "exchange_job_keys": iam.exchange_job_keys(BUCKET),
+    "find_members": iam.find_members(),
+    "complete_join": iam.complete_join(ACCOUNT, "gpumpi-x-workers"),
+    "mount_through": iam.mount_through(ACCOUNT, "fs-1", "fsap-1"),
+    "scale_groups": iam.scale_groups(ACCOUNT, "gpumpi-x", AUTOSCALER_TAG),
+}
+KEYS: Mapping[str, Policy] = {
+    "secrets_key": iam.secrets_key(ACCOUNT),
+    "logs_key": iam.logs_key(ACCOUNT, ["/aws/eks/gpumpi-x/cluster", "/gpumpi/x/flow-logs"]),
+    "file_system_key": iam.file_system_key(ACCOUNT),
+}
+TRUST: Mapping[str, Policy] = {
+    "assumed_by_service": iam.assumed_by_service("eks.amazonaws.com"),
+    "assumed_by_flow_logs": iam.assumed_by_flow_logs(ACCOUNT),
+    "assumed_by_pods": iam.assumed_by_pods(CLUSTER, "mpi-jobs", "mpi-job"),
+}
+RESOURCE: Mapping[str, Policy] = {
+    "tls_only_bucket": iam.tls_only_bucket(BUCKET),
+    "encrypted_file_system": iam.encrypted_file_system(FILE_SYSTEM),
+}
+ALL = {**IDENTITY, **KEYS, **TRUST, **RESOURCE}
+
+
+def test_every_policy_of_the_program_is_judged_here() -> None:
+    helpers = {"to_json"}
+    written = {name for name, one in vars(iam).items() if callable(one) and getattr(one, "__module__", "") == iam.__name__}
+    public = {name for name in written if not name.startswith("_") and not isinstance(getattr(iam, name), type)}
+    assert public - helpers == set(ALL)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_statement_is_one_that_the_judge_understands(name: str) -> None:
+    assert all(statement.get("Sid") for statement in statements(ALL[name]))
+
+
+# --- wildcards
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_only_what_aws_cannot_scope_is_allowed_on_everything(name: str) -> None:
+    for statement in statements(IDENTITY[name]):
+        if "*" in as_list(statement["Resource"]) and statement["Effect"] == "Allow":
+            scopable = [one for one in as_list(statement["Action"]) if not any(fnmatchcase(one, known) for known in UNSCOPABLE)]
+            assert scopable == []
+
+
+@pytest.mark.parametrize("name", [*IDENTITY, *TRUST, *RESOURCE])
+def test_no_statement_allows_a_wildcard_action(name: str) -> None:
+    for statement in statements(ALL[name]):
+        if statement["Effect"] == "Allow":
+            assert not [action for action in as_list(statement["Action"]) if "*" in action]
+
+
+def test_wildcard_actions_on_a_key_are_those_that_cloudwatch_logs_documents() -> None:
+    """`*` as the resource of a key's policy is that key: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html"""
+    wild = {action for one in KEYS.values() for part in statements(one) for action in as_list(part["Action"]) if "*" in action}
+    assert wild == {"kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
+    wild_statements = [part["Sid"] for one in KEYS.values() for part in statements(one) if wild & set(as_list(part["Action"]))]
+    assert wild_statements == ["CloudWatchLogs"]
+
+
+def test_every_exception_names_its_source() -> None:
+    assert all(source.startswith("https://docs.aws.amazon.com/service-authorization/") for source in UNSCOPABLE.values())
+
+
+# --- key bucket
+
+NODE = {"aws:userid": "AROAEXAMPLE:i-0aaa"}
+POD = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/kubernetes-pod-name": "mnist-worker-0"}
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "allowed"),
+    [
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", True),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", False),
+        ("s3:PutObject", "nodes/id.pub", False),
+        ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", False),
+        ("s3:GetObject", "nodes/AROAEXAMPLE:i-0bbb/id.pub", True),
+        ("s3:GetObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", False),
+        ("s3:DeleteObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:PutObjectAcl", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:PutBucketPolicy", "", False),
+    ],
+)
+def test_a_node_writes_its_own_keys_and_reads_those_of_all_nodes(action: str, key: str, allowed: bool) -> None:
+    request = Request(action, f"{BUCKET}/{key}" if key else BUCKET, NODE)
+    assert allows(request, IDENTITY["exchange_node_keys"]) is allowed
+
+
+def test_somebody_without_an_identity_of_a_node_writes_nowhere() -> None:
+    assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["exchange_node_keys"])
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "allowed"),
+    [
+        ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-0/id.pub", True),
+        ("s3:PutObject", "jobs/mpi-jobs/mnist-worker-1/id.pub", False),
+        ("s3:PutObject", "jobs/other/mnist-worker-0/id.pub", False),
+        ("s3:PutObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+        ("s3:GetObject", "jobs/mpi-jobs/mnist-worker-1/id.pub", True),
+        ("s3:GetObject", "jobs/other/mnist-worker-1/id.pub", False),
+        ("s3:GetObject", "nodes/AROAEXAMPLE:i-0aaa/id.pub", False),
+    ],
+)
+def test_a_job_pod_writes_its_own_keys_and_reads_those_of_its_namespace(action: str, key: str, allowed: bool) -> None:
+    assert allows(Request(action, f"{BUCKET}/{key}", POD), IDENTITY["exchange_job_keys"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("policy", "who", "prefix", "allowed"),
+    [
+        ("exchange_node_keys", NODE, "nodes/", True),
+        ("exchange_node_keys", NODE, "jobs/", False),
+        ("exchange_node_keys", NODE, "", False),
+        ("exchange_job_keys", POD, "jobs/mpi-jobs/mnist-", True),
+        ("exchange_job_keys", POD, "jobs/other/", False),
+        ("exchange_job_keys", POD, "jobs/", False),
+    ],
+)
+def test_listing_shows_only_keys_of_one_s_own_kind(policy: str, who: Mapping[str, str], prefix: str, allowed: bool) -> None:
+    assert allows(Request("s3:ListBucket", BUCKET, {**who, "s3:prefix": prefix}), IDENTITY[policy]) is allowed
+
+
+@pytest.mark.parametrize(("tls", "decision"), [(True, "allow"), (False, "explicit deny")])
+def test_even_the_owner_needs_tls_for_the_bucket(tls: bool, decision: str) -> None:
+    owner = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+    request = Request("s3:GetObject", f"{BUCKET}/nodes/x", {"aws:SecureTransport": tls}, {"AWS": ACCOUNT.root})
+    assert decide(request, owner, RESOURCE["tls_only_bucket"]) == decision
+
+
+# --- file system
+
+MOUNT = {"elasticfilesystem:AccessedViaMountTarget": True, "aws:SecureTransport": True}
+
+
+@pytest.mark.parametrize(
+    ("action", "context", "decision"),
+    [
+        ("elasticfilesystem:ClientMount", MOUNT, "allow"),
+        ("elasticfilesystem:ClientWrite", MOUNT, "allow"),
+        ("elasticfilesystem:ClientRootAccess", MOUNT, "implicit deny"),
+        ("elasticfilesystem:DeleteFileSystem", MOUNT, "implicit deny"),
+        ("elasticfilesystem:ClientMount", {**MOUNT, "aws:SecureTransport": False}, "explicit deny"),
+        ("elasticfilesystem:ClientMount", {"aws:SecureTransport": True}, "implicit deny"),
+    ],
+)
+def test_the_file_system_is_for_encrypted_clients_in_the_vpc(action: str, context: Mapping[str, Values], decision: str) -> None:
+    assert decide(Request(action, FILE_SYSTEM, context), RESOURCE["encrypted_file_system"]) == decision
+
+
+# --- keys
+
+ENGINEER = {"AWS": "arn:aws:iam::123456789012:user/engineer"}
+STRANGER = {"AWS": "arn:aws:iam::999999999999:user/stranger"}
+LOGS = {"Service": "logs.us-west-2.amazonaws.com"}
+EFS = {"kms:ViaService": "elasticfilesystem.us-west-2.amazonaws.com", "kms:CallerAccount": "123456789012"}
+LOG_CONTEXT = "kms:EncryptionContext:aws:logs:arn"
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    ("action", "who", "allowed"),
+    [
+        ("kms:PutKeyPolicy", ENGINEER, True),
+        ("kms:ScheduleKeyDeletion", ENGINEER, True),
+        ("kms:EnableKeyRotation", ENGINEER, True),
+        ("kms:PutKeyPolicy", STRANGER, False),
+        ("kms:Decrypt", STRANGER, False),
+        ("kms:Decrypt", ENGINEER, False),
+        ("kms:Decrypt", {}, False),
+    ],
+)
+def test_administrators_manage_keys_and_read_nothing_with_them(
+    name: str, action: str, who: Mapping[str, str], allowed: bool
+) -> None:
+    assert allows(Request(action, "key", {}, who), KEYS[name]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "allowed"),
+    [
+        ("secrets_key", Request("kms:CreateGrant", "key", {}, ENGINEER), True),
+        ("secrets_key", Request("kms:CreateGrant", "key", {}, STRANGER), False),
+        ("logs_key", Request("kms:Encrypt", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
+        ("logs_key", Request("kms:GenerateDataKey", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), True),
+        ("logs_key", Request("kms:Decrypt", "key", {LOG_CONTEXT: LOG_GROUP + "-2"}, LOGS), False),
+        ("logs_key", Request("kms:Decrypt", "key", {}, LOGS), False),
+        ("logs_key", Request("kms:PutKeyPolicy", "key", {LOG_CONTEXT: LOG_GROUP}, LOGS), False),
+        ("file_system_key", Request("kms:Decrypt", "key", EFS, ENGINEER), True),
+        ("file_system_key", Request("kms:CreateGrant", "key", EFS, ENGINEER), True),
+        ("file_system_key", Request("kms:Decrypt", "key", EFS, STRANGER), False),
+        (
+            "file_system_key",
+            Request("kms:Decrypt", "key", {**EFS, "kms:ViaService": "s3.us-west-2.amazonaws.com"}, ENGINEER),
+            False,
+        ),
+    ],
+)
+def test_a_key_serves_its_one_purpose(name: str, request_: Request, allowed: bool) -> None:
+    assert allows(request_, KEYS[name]) is allowed
+
+
+# --- roles
+
+POD_TAGS = {
+    "aws:RequestTag/eks-cluster-arn": CLUSTER,
+    "aws:RequestTag/kubernetes-namespace": "mpi-jobs",
+    "aws:RequestTag/kubernetes-service-account": "mpi-job",
+}
+PODS = {"Service": "pods.eks.amazonaws.com"}
+
+
+@pytest.mark.parametrize(
+    ("context", "who", "allowed"),
+    [
+        (POD_TAGS, PODS, True),
+        ({**POD_TAGS, "aws:RequestTag/eks-cluster-arn": CLUSTER + "y"}, PODS, False),
+        ({**POD_TAGS, "aws:RequestTag/kubernetes-namespace": "default"}, PODS, False),
+        ({**POD_TAGS, "aws:RequestTag/kubernetes-service-account": "default"}, PODS, False),
+        ({}, PODS, False),
+        (POD_TAGS, {"Service": "ec2.amazonaws.com"}, False),
+        (POD_TAGS, ENGINEER, False),
+    ],
+)
+@pytest.mark.parametrize("action", ["sts:AssumeRole", "sts:TagSession"])
+def test_a_pod_role_is_for_one_service_account_of_one_cluster(
+    action: str, context: Mapping[str, str], who: Mapping[str, str], allowed: bool
+) -> None:
+    assert allows(Request(action, "role", context, who), TRUST["assumed_by_pods"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("context", "allowed"),
+    [
+        (("123456789012", "arn:aws:ec2:us-west-2:123456789012:vpc-flow-log/fl-1"), True),
+        (("999999999999", "arn:aws:ec2:us-west-2:999999999999:vpc-flow-log/fl-1"), False),
+        (("123456789012", "arn:aws:ec2:eu-west-1:123456789012:vpc-flow-log/fl-1"), False),
+    ],
+)
+def test_flow_logs_of_others_cannot_borrow_the_delivery_role(context: tuple[str, str], allowed: bool) -> None:
+    request = Request(
+        "sts:AssumeRole",
+        "role",
+        {"aws:SourceAccount": context[0], "aws:SourceArn": context[1]},
+        {"Service": "vpc-flow-logs.amazonaws.com"},
+    )
+    assert allows(request, TRUST["assumed_by_flow_logs"]) is allowed
+
+
+@pytest.mark.parametrize(("service", "allowed"), [("eks.amazonaws.com", True), ("ec2.amazonaws.com", False)])
+def test_a_service_role_is_for_its_service(service: str, allowed: bool) -> None:
+    assert allows(Request("sts:AssumeRole", "role", {}, {"Service": service}), TRUST["assumed_by_service"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("logs:PutLogEvents", f"{LOG_GROUP}:log-stream:eni-1", True),
+        ("logs:CreateLogStream", f"{LOG_GROUP}:log-stream:eni-1", True),
+        ("logs:PutLogEvents", f"{LOG_GROUP}-of-others:log-stream:eni-1", False),
+        ("logs:CreateLogGroup", LOG_GROUP, False),
+        ("logs:DeleteLogGroup", LOG_GROUP, False),
+    ],
+)
+def test_flow_logs_are_written_into_their_group_only(action: str, resource: str, allowed: bool) -> None:
+    assert allows(Request(action, resource), IDENTITY["deliver_flow_logs"]) is allowed
+
+
+GROUP = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:autoScalingGroupName/eks-train-1"
+OWN = {f"aws:ResourceTag/{AUTOSCALER_TAG}/gpumpi-x": "owned"}
+OTHERS = {f"aws:ResourceTag/{AUTOSCALER_TAG}/gpumpi-y": "owned"}
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "context", "allowed"),
+    [
+        ("autoscaling:SetDesiredCapacity", GROUP, OWN, True),
+        ("autoscaling:TerminateInstanceInAutoScalingGroup", GROUP, OWN, True),
+        ("autoscaling:SetDesiredCapacity", GROUP, OTHERS, False),
+        ("autoscaling:SetDesiredCapacity", GROUP, {}, False),
+        ("autoscaling:SetDesiredCapacity", GROUP.replace("us-west-2", "eu-west-1"), OWN, False),
+        ("autoscaling:DeleteAutoScalingGroup", GROUP, OWN, False),
+        ("autoscaling:DescribeAutoScalingGroups", "*", {}, True),
+        ("ec2:DescribeInstanceTypes", "*", {}, True),
+        ("ec2:RunInstances", "*", {}, False),
+        ("eks:DescribeNodegroup", "arn:aws:eks:us-west-2:123456789012:nodegroup/gpumpi-x/train/1", {}, True),
+        ("eks:DescribeNodegroup", "arn:aws:eks:us-west-2:123456789012:nodegroup/gpumpi-y/train/1", {}, False),
+    ],
+)
+def test_the_autoscaler_scales_groups_of_its_own_cluster(
+    action: str, resource: str, context: Mapping[str, str], allowed: bool
+) -> None:
+    assert allows(Request(action, resource, context), IDENTITY["scale_groups"]) is allowed
+
+
+# --- plain EC2 clusters
+
+WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:autoScalingGroupName/gpumpi-x-workers"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("autoscaling:CompleteLifecycleAction", WORKERS, True),
+        ("autoscaling:CompleteLifecycleAction", WORKERS + "-2", False),
+        ("autoscaling:CompleteLifecycleAction", WORKERS.replace("gpumpi-x", "gpumpi-y"), False),
+        ("autoscaling:CompleteLifecycleAction", WORKERS.replace("us-west-2", "eu-west-1"), False),
+        ("autoscaling:SetDesiredCapacity", WORKERS, False),
+        ("autoscaling:TerminateInstanceInAutoScalingGroup", WORKERS, False),
+    ],
+)
+def test_a_worker_completes_the_join_of_its_own_group_and_changes_nothing_else(action: str, resource: str, allowed: bool) -> None:
+    assert allows(Request(action, resource), IDENTITY["complete_join"]) is allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [
+        ("autoscaling:DescribeAutoScalingGroups", True),
+        ("autoscaling:DescribeAutoScalingInstances", True),
+        ("ec2:DescribeInstances", True),
+        ("ec2:DescribeInstanceAttribute", False),
+        ("ec2:RunInstances", False),
+        ("ec2:CreateTags", False),
+    ],
+)
+def test_a_node_asks_who_belongs_to_the_cluster_and_cannot_make_itself_a_member(action: str, allowed: bool) -> None:
+    assert allows(Request(action, "*"), IDENTITY["find_members"]) is allowed
+
+
+ACCESS_POINT = "arn:aws:elasticfilesystem:us-west-2:123456789012:access-point/fsap-1"
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "context", "allowed"),
+    [
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, True),
+        ("elasticfilesystem:ClientWrite", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, True),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {}, False),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT + "2"}, False),
+        ("elasticfilesystem:ClientMount", FILE_SYSTEM + "2", {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, False),
+        ("elasticfilesystem:ClientRootAccess", FILE_SYSTEM, {"elasticfilesystem:AccessPointArn": ACCESS_POINT}, False),
+    ],
+)
+def test_a_node_mounts_through_its_access_point_only(
+    action: str, resource: str, context: Mapping[str, str], allowed: bool
+) -> None:
+    assert allows(Request(action, resource, context), IDENTITY["mount_through"]) is allowed

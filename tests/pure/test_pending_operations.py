@@ -1,0 +1,147 @@
+"""The state after a run that was killed, by what AWS has."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from infra.recovery import pending_operations
+from infra.recovery.aws_lookups import LOOKS, Found, Inputs
+from infra.recovery.pending_operations import Operation, Unknown, await_rest, made, operations, settled
+from infra.recovery.recover_stack import Recovered, recover
+
+VPC, GROUP = "aws:ec2/vpc:Vpc", "aws:eks/nodeGroup:NodeGroup"
+PROVIDER = {"urn": "urn:p", "type": "pulumi:providers:aws", "id": "1", "custom": True, "inputs": {"region": "eu-west-1"}}
+
+
+def resource(token: str = VPC, name: str = "net", **more: Any) -> dict[str, Any]:
+    urn = f"urn:pulumi:dev::gpumpi::{token}::{name}"
+    return {"urn": urn, "type": token, "custom": True, "inputs": {"tags": {"Name": name}, "__defaults": []}, **more}
+
+
+def state(*resources: dict[str, Any], **pending: dict[str, Any]) -> dict[str, Any]:
+    """`pending`: kind of operation -> resource."""
+    begun = [{"type": kind, "resource": one} for kind, one in pending.items()]
+    return {"version": 3, "deployment": {"resources": [PROVIDER, *resources], "pending_operations": begun}}
+
+
+def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
+    """The resources of the settled state, without the provider."""
+    deployment = settled(before, {resource()["urn"]: found, resource(GROUP)["urn"]: found})["deployment"]
+    assert deployment["pending_operations"] == []
+    return list(deployment["resources"][1:])
+
+
+@pytest.fixture
+def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
+    """What AWS shows of VPCs and node groups, look for look; the last stays."""
+    views: list[list[Found]] = [[]]
+
+    def look(client: Any, inputs: Inputs) -> Iterator[Found]:
+        yield from views.pop(0) if len(views) > 1 else views[0]
+
+    monkeypatch.setattr(pending_operations, "LOOKS", {**LOOKS, VPC: look, GROUP: look})
+    monkeypatch.setattr(pending_operations, "LOOK_EVERY_SECONDS", 0)
+    yield views
+
+
+def no_client(service: str) -> Any:
+    raise AssertionError(f"{service} was asked")
+
+
+def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
+    component = {"urn": "urn:c", "type": "gpumpi:infra:Network", "custom": False}
+    pending = [{"type": "creating", "resource": one} for one in (component, PROVIDER, resource())]
+    assert [one.type for one in operations({"deployment": {"pending_operations": pending}})] == [VPC]
+    assert operations({"deployment": {}}) == operations({"deployment": None}) == []
+
+
+def test_an_update_is_of_the_resource_that_the_state_has() -> None:
+    """Its record has no id of its own."""
+    (update,) = operations(state(resource(id="vpc-0", delete=True), resource(id="vpc-1"), updating=resource()))
+    assert update.resource["id"] == "vpc-1"
+
+
+def test_what_was_found_is_among_the_resources_with_what_was_asked_for() -> None:
+    (found,) = after(state(creating=resource(outputs={"arn": "a"})), Found("vpc-1"))
+    assert found["id"] == "vpc-1"
+    assert found["outputs"] == {"tags": {"Name": "net"}, "arn": "a", "id": "vpc-1"}
+    assert "taint" not in found and "delete" not in found
+
+
+def test_nothing_found_nothing_kept() -> None:
+    assert after(state(creating=resource())) == []
+
+
+def test_what_aws_could_not_make_is_replaced() -> None:
+    (found,) = after(state(creating=resource(GROUP)), Found("cluster:group", "CREATE_FAILED"))
+    assert found["taint"] is True
+
+
+def test_what_is_there_twice_is_deleted_once() -> None:
+    first, second = after(state(creating=resource()), Found("vpc-1"), Found("vpc-2"))
+    assert (first["id"], first.get("delete"), second["id"], second["delete"]) == ("vpc-1", None, "vpc-2", True)
+
+
+def test_a_replacement_beside_the_one_in_use_is_deleted() -> None:
+    old, new = after(state(resource(id="vpc-0"), creating=resource()), Found("vpc-1"))
+    assert (old["id"], old.get("delete"), new["id"], new["delete"]) == ("vpc-0", None, "vpc-1", True)
+
+
+def test_a_replacement_whose_old_one_is_deleted_takes_its_place() -> None:
+    before = state(resource(id="vpc-0", pendingReplacement=True), resource(name="later", id="vpc-9"), creating=resource())
+    new, later = after(before, Found("vpc-1"))
+    assert (new["id"], new.get("pendingReplacement"), later["id"]) == ("vpc-1", None, "vpc-9")
+
+
+def test_an_interrupted_update_changes_no_resource() -> None:
+    assert after(state(resource(id="vpc-1"), updating=resource(id="vpc-1")), Found("vpc-1")) == [resource(id="vpc-1")]
+
+
+def test_what_the_state_has_is_not_found_again(in_aws: list[list[Found]]) -> None:
+    in_aws[:] = [[Found("vpc-1"), Found("vpc-2"), Found("vpc-3", "deleted")]]
+    known = state(resource(name="other", id="vpc-1"))
+    assert made(Operation("creating", resource()), known, no_client, print) == [Found("vpc-2")]
+
+
+def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[Found]]) -> None:
+    creating, told = Found("c:g", "CREATING"), list[str]()
+    in_aws[:] = [[creating], [creating], [Found("c:g", "ACTIVE")]]
+    assert made(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Found("c:g", "ACTIVE")]
+    assert told == ["AWS is still at net (c:g); waiting for it"]
+
+
+def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Found]]) -> None:
+    mine, others = Found("c:g", "UPDATING"), Found("c:h", "UPDATING")
+    in_aws[:] = [[mine, others], [others]]
+    told: list[str] = []
+    await_rest(Operation("updating", resource(GROUP, id="c:g")), no_client, told.append)
+    assert told == ["AWS is still at net (c:g); waiting for it"]
+
+
+def test_a_kubernetes_object_is_where_its_inputs_say() -> None:
+    inputs = {"metadata": {"namespace": "jobs", "name": "one"}}
+    queue = Operation("creating", resource("kubernetes:core/v1:ConfigMap", inputs=inputs))
+    assert made(queue, state(), no_client, print) == [Found("jobs/one")]
+
+
+def test_a_type_that_cannot_be_looked_for_is_told_with_a_way_out() -> None:
+    with pytest.raises(Unknown, match="net: what became of this aws:sqs/queue:Queue cannot be told; `pulumi refresh` asks"):
+        made(Operation("creating", resource("aws:sqs/queue:Queue")), state(), no_client, print)
+
+
+def test_a_permission_that_is_missing_is_named() -> None:
+    def denied(service: str) -> Any:
+        raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "No."}}, "DescribeVpcs")
+
+    with pytest.raises(Unknown, match="cannot be told without the permission DescribeVpcs"):
+        made(Operation("creating", resource()), state(), denied, print)
+
+
+def test_a_state_in_which_nothing_was_interrupted_is_not_touched() -> None:
+    def pulumi(*arguments: str, text: str | None = None) -> str:
+        assert arguments == ("stack", "export", "--stack", "dev"), "nothing else is called"
+        return '{"version": 3, "deployment": {}}'
+
+    assert recover(pulumi, "dev", no_client, print) == Recovered([], [], [], [])

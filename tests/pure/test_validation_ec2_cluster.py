@@ -1,0 +1,193 @@
+"""What the stack file of a plain EC2 cluster may not say."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.facts import Facts
+from infra.facts.model import CapacityReservation
+from infra.settings.stack import Settings
+from infra.validation import check, check_offline
+from tests.pure.world import RESERVATION, existing_network, facts, load, plain_settings, pool
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
+WORKERS = pool("workers", "g6.48xlarge", 4)
+NO_KUBERNETES = "remove it, a plain EC2 cluster has no Kubernetes"
+NO_PORT = "remove it and use `scripts/cluster ssh`, which needs no open port"
+
+
+def ssh(**more: Any) -> dict[str, Any]:
+    return {"target": {"ssh": {"publicKeys": [KEY], **more}}}
+
+
+OFFLINE: dict[str, tuple[Settings, list[str]]] = {
+    "fine": (plain_settings(**ssh(cidrs=["203.0.113.0/24"])), []),
+    "a platform": (plain_settings(platform={"queue": False}), [f"platform: is for Kubernetes; {NO_KUBERNETES}"]),
+    "labels": (plain_settings({**WORKERS, "labels": {"a": "b"}}), [f"pools[0].labels: are for Kubernetes; {NO_KUBERNETES}"]),
+    "an AMI of a pool": (
+        plain_settings({**WORKERS, "amiId": "ami-0123456789abcdef0"}),
+        ["pools[0].amiId: is for EKS's nodes; write it to target.amiId, master and workers have one AMI"],
+    ),
+    "two pools": (
+        plain_settings(WORKERS, pool("more", "g6.48xlarge", 1)),
+        ["pools: has 2 entries; a plain EC2 cluster has one group of workers, make another stack for others"],
+    ),
+    "a bad user": (
+        plain_settings(target={"user": "Ada L"}),
+        ['target.user: "Ada L" is no name for a Linux user; use lower-case letters, digits, - and _, a letter first, at most 32'],
+    ),
+    "root": (
+        plain_settings(target={"user": "root"}),
+        ['target.user: "root" is a user of the system; choose another, like mpiuser'],
+    ),
+    "no key": (
+        plain_settings(target={"ssh": {"publicKeys": ["ada"]}}),
+        ['target.ssh.publicKeys[0]: "ada" is not a public SSH key; write the line of a file like ~/.ssh/id_ed25519.pub'],
+    ),
+    "everybody": (
+        plain_settings(**ssh(cidrs=["0.0.0.0/0"])),
+        [
+            'target.ssh.cidrs[0]: "0.0.0.0/0" is everybody; name your own addresses, or remove it: Session Manager is open',
+        ],
+    ),
+    "SSH into a network of somebody else": (
+        plain_settings(network=existing_network(), **ssh(cidrs=["203.0.113.0/24"])),
+        [f"target.ssh.cidrs: need a public subnet for the master, but network.subnetIds are private; {NO_PORT}"],
+    ),
+    "SSH into a closed network": (
+        plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["203.0.113.0/24"])),
+        [f"target.ssh.cidrs: need a public subnet for the master, but natGateways is none; {NO_PORT}"],
+    ),
+    "an open port for nobody": (
+        plain_settings(target={"ssh": {"cidrs": ["203.0.113.0/24"]}}),
+        ["target.ssh.publicKeys: is missing, but cidrs opens the SSH port; name the keys that may come in"],
+    ),
+    "no AMI's id": (
+        plain_settings(target={"amiId": "ubuntu"}),
+        ['target.amiId: "ubuntu" is not the id of an AMI; it looks like ami-0123456789abcdef0'],
+    ),
+    "one zone": (plain_settings(network={"zones": 1}), []),
+}
+
+
+@pytest.mark.parametrize("case", OFFLINE)
+def test_a_mistake_is_one_sentence_with_a_way_out(case: str) -> None:
+    settings, expected = OFFLINE[case]
+    assert [str(one) for one in check_offline(settings)] == expected
+
+
+def test_a_plain_cluster_without_workers_says_what_to_write() -> None:
+    settings = load({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
+    example = "`pools: [{name: workers, instanceType: g6.48xlarge, maxSize: 4}]`"
+    assert [str(one) for one in check_offline(settings)] == [f"pools: is missing; name the workers, like {example}"]
+
+
+def problems(settings: Settings, known: Facts) -> list[str]:
+    return [str(one) for one in check(settings, known)]
+
+
+def test_what_exists_is_fine() -> None:
+    for settings in (plain_settings(), plain_settings(pool("workers", "c7i.large", 8), target={"masterType": "c7i.large"})):
+        assert problems(settings, facts(settings)) == []
+
+
+def test_an_account_without_an_ami_is_told_to_build_one() -> None:
+    settings = plain_settings()
+    tags = "gpumpi:ami=ec2 and gpumpi:openmpi=4"
+    assert problems(settings, replace(facts(settings), ami=None)) == [
+        f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}; "
+        "build one (docs/operations.md), or name yours"
+    ]
+
+
+def test_an_ami_that_is_gone_is_named() -> None:
+    settings = plain_settings(target={"amiId": "ami-0123456789abcdef0"})
+    assert problems(settings, replace(facts(settings), ami=None)) == [
+        'target.amiId: "ami-0123456789abcdef0" is not to be found in us-west-2 of account 123456789012; '
+        "share it, name another, or remove it"
+    ]
+
+
+def test_master_and_workers_are_of_one_architecture() -> None:
+    settings = plain_settings(target={"masterType": "c7g.xlarge"})
+    known = facts(settings)
+    assert problems(settings, known) == [
+        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the master\'s c7g.xlarge is arm64; '
+        "choose types of one architecture, they share an AMI"
+    ]
+
+
+def test_the_master_s_type_must_be_offered_where_the_workers_are() -> None:
+    settings = plain_settings({**WORKERS, "zone": "us-west-2c"})
+    known = facts(settings)
+    known = replace(known, offerings={**known.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
+    assert problems(replace_zones(settings), known) == [
+        'target.masterType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are; '
+        "choose another type, or a zone that offers both: us-west-2a"
+    ]
+
+
+def replace_zones(settings: Settings) -> Settings:
+    return settings.model_copy(update={"network": settings.network.model_copy(update={"zones": ("us-west-2c",)})})
+
+
+def test_master_and_workers_share_the_quota() -> None:
+    settings = plain_settings(target={"masterType": "g6.48xlarge"})
+    known = facts(settings)
+    found = problems(settings, replace(known, quotas={**known.quotas, "L-DB2E81BA": 900.0}))
+    assert len(found) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in found[0]
+
+
+ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}
+BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
+RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "enough": ({"capacity": ODCR, "maxSize": 3, "desiredSize": 3}, {}, []),
+    "one too few": (
+        {"capacity": ODCR, "maxSize": 4},
+        {},
+        [f"pools[0].maxSize: 4 is too many, {RESERVATION} has 4 instances, one of them for the master; lower it"],
+    ),
+    "others use it": (
+        {"capacity": ODCR, "maxSize": 3, "desiredSize": 2},
+        {"available": 2},
+        [
+            f"pools[0].desiredSize: 2 nodes and the master are more than the 2 that are free in {RESERVATION}; write at most 1",
+        ],
+    ),
+    "others use all of it": (
+        {"capacity": ODCR, "maxSize": 3},
+        {"available": 0},
+        [f'target.masterType: "p5.48xlarge" cannot start: none is free in {RESERVATION}; choose another type'],
+    ),
+    "not yet": (
+        {"capacity": BLOCK, "maxSize": 3},
+        {"kind": "capacity-block", "state": "scheduled"},
+        [
+            f'target.masterType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled; create the cluster when it is '
+            "active, or choose a type of another size, which only launches"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RESERVED)
+def test_a_master_that_computes_comes_out_of_the_workers_reservation(case: str) -> None:
+    more, changed, expected = RESERVED[case]
+    workers = {**pool("workers", "p5.48xlarge", 4), **more}
+    settings = plain_settings(workers, target={"masterType": "p5.48xlarge"})
+    reservation = replace(CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4), **changed)
+    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == expected
+
+
+def test_a_master_that_only_launches_needs_no_reserved_instance() -> None:
+    settings = plain_settings({**pool("workers", "p5.48xlarge", 4), "capacity": ODCR})
+    reservation = CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4)
+    assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == []
+
+
+def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
+    settings = plain_settings(pool("workers", "g6f.xlarge", 2))
+    assert problems(settings, facts(settings)) == [
+        'pools[0].instanceType: "g6f.xlarge" has only a part of a GPU (L4); choose a type with NVIDIA GPUs, like g5.xlarge'
+    ]
