@@ -1,4 +1,4 @@
-"""Clients of the local AWS: in this process, or of a server in its own."""
+"""Clients of the local AWS, in this process or as a separate server process."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ Client = Callable[..., Any]
 
 
 _SESSION = boto3.Session()
-"""One for all tests: a session reads botocore's models once."""
+"""Shared by all tests: a session loads botocore's models once."""
 
 
 def client(service: str, region: str = REGION, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a cluster needs before it can be made: a VPC, roles, a key; and the calls that make clusters and node groups of them."""
+"""Prerequisites of a cluster (VPC, roles, key) and helpers that create clusters and node groups."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ def trust(service: str, *actions: str) -> str:
 
 @dataclass
 class World:
-    """One VPC with a subnet in each of three zones, and the roles of cluster, nodes, pods and an admin."""
+    """One VPC with a subnet in each of three zones, and roles for the cluster, nodes, pods and an admin."""
 
     client: Client
     region: str = REGION
@@ -71,7 +71,7 @@ class World:
         return str(self.client("kms").create_key(**settings)["KeyMetadata"]["Arn"])
 
     def cluster(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
-        """A new cluster, as it is once it is active."""
+        """Create a cluster; return it once it is ACTIVE."""
         self.eks.create_cluster(**self.cluster_request(name, vpc, **settings))
         return self.describe(name)
 
@@ -99,7 +99,7 @@ class World:
         return {key: value for key, value in {**request, **settings}.items() if value is not None}
 
     def node_group(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
-        """A new node group, as it is once its time has passed."""
+        """Create a node group; return it once its creation time has passed."""
         self.eks.create_nodegroup(**self.node_group_request(name, cluster, **settings))
         return self.describe_group(name, cluster)
 
@@ -108,13 +108,13 @@ class World:
         return group
 
     def template(self, name: str = "user", **data: Any) -> DOCUMENT:
-        """A launch template, as a node group names it."""
+        """Create a launch template; return the reference that CreateNodegroup takes."""
         data = data or {"EbsOptimized": True}
         made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)["LaunchTemplate"]
         return {"id": made["LaunchTemplateId"], "version": "1"}
 
     def instances(self, group: DOCUMENT) -> list[DOCUMENT]:
-        """The instances that an auto scaling group of the node group has in service."""
+        """InService instances of the node group's Auto Scaling group."""
         name = group["resources"]["autoScalingGroups"][0]["name"]
         found = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
         ids = [instance["InstanceId"] for each in found for instance in each["Instances"]]
@@ -137,11 +137,11 @@ class World:
         return base64.b64decode(answer["UserData"]["Value"]).decode()
 
     def update_config(self, **change: Any) -> DOCUMENT:
-        """Change the node group `workers`; the update, done."""
+        """Change the node group `workers`; return the finished update."""
         return self._done(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
 
     def update_version(self, **change: Any) -> DOCUMENT:
-        """Renew the nodes of the node group `workers`; the update, done."""
+        """Update the version of the node group `workers`; return the finished update."""
         return self._done(self.eks.update_nodegroup_version(clusterName="demo", nodegroupName="workers", **change))
 
     def _done(self, answer: DOCUMENT) -> DOCUMENT:
@@ -151,5 +151,5 @@ class World:
 
 
 def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
-    """Code and message of what ails a node group."""
+    """Codes and messages of a node group's health issues."""
     return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]

@@ -1,4 +1,4 @@
-"""What EKS refuses of add-ons, and of tags."""
+"""Add-ons and tags that EKS refuses."""
 
 import pytest
 
@@ -201,5 +201,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_add_ons_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_add_on(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)

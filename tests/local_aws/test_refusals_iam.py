@@ -1,4 +1,4 @@
-"""IAM and STS refuse what AWS refuses."""
+"""Calls that IAM and STS refuse."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""S3 refuses what AWS refuses."""
+"""Calls that S3 refuses."""
 
 import pytest
 
