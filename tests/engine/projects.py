@@ -108,18 +108,18 @@ class Project:
 
 
 def kill_engine(process: subprocess.Popen[str]) -> None:
-    """As if the machine had lost it: the engine has no time to do anything."""
+    """Kill the engine at once, without time to clean up."""
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
-    """A client of the local AWS, for somebody who changes things behind Pulumi's back."""
+    """A client of the local AWS, for changes outside of Pulumi."""
     return cloud.clients(region)(service)
 
 
 def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
-    """The local AWS's own door."""
+    """The local AWS's control endpoint."""
     data = None if body is None else json.dumps(body).encode()
     address = f"{cloud.environment()['AWS_ENDPOINT_URL']}/local-cloud/{path}"
     with urlopen(Request(address, data, {"Content-Type": "application/json"}, method=method), timeout=60) as response:

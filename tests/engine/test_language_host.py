@@ -47,7 +47,7 @@ def test_what_a_program_prints_is_shown(project: Project) -> None:
     assert "on the other" in output
 
 
-def test_nothing_of_a_preview_is_left_for_the_update_that_follows(project: Project) -> None:
+def test_a_preview_leaves_no_state_for_the_following_update(project: Project) -> None:
     project.create(
         """
         import builtins
@@ -160,14 +160,14 @@ def test_it_tells_about_itself_and_the_programs_packages(host: Any, tmp_path: Pa
     assert packages[False] < packages[True]
 
 
-def test_it_says_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
+def test_it_reports_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
     _, stub = host
     with pytest.raises(grpc.RpcError) as failed:
         list(stub.InstallDependencies(language_pb2.InstallDependenciesRequest(info=info(tmp_path))))
     assert failed.value.details() == "this language host installs nothing; install requirements.txt with pip"
 
 
-def test_it_ends_when_it_is_asked_to(host: Any) -> None:
+def test_it_stops_on_request(host: Any) -> None:
     process, _ = host
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0

@@ -1,4 +1,4 @@
-"""The provider stand-ins as processes of their own."""
+"""The provider emulators as separate processes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("module", VERSIONS)
-def test_it_serves_on_loopback_and_ends_when_it_is_asked_to(module: str, tmp_path: Path) -> None:
+def test_it_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with serving(module, ready) as process:
         told = json.loads(ready.read_text())

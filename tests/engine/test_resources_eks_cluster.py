@@ -1,4 +1,4 @@
-"""EKS clusters and who may use them, beyond what every type does."""
+"""EKS clusters and access to them, beyond the cases of every type."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -66,7 +66,7 @@ def test_an_upgrade_that_skips_a_minor_is_refused_as_eks_does(world: World) -> N
         cluster.update(inputs(world, version="1.35"))
 
 
-def test_secrets_are_encrypted_later_but_never_with_another_key_and_never_bared(world: World) -> None:
+def test_secrets_encryption_can_be_added_but_not_changed_or_removed(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     encrypted = {"provider": {"keyArn": world.key}, "resources": ["secrets"]}
     cluster.update(inputs(world, encryptionConfig=encrypted))

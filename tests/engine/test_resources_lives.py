@@ -28,7 +28,7 @@ def born(case: Case, world: World) -> Life:
 
 
 @every_type
-def test_aws_has_what_the_program_asked_for(case: Case, world: World) -> None:
+def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
     life, props = born(case, world), case.resource.props
     given = life.given()
     seen = case.resource.read(world.aws, life.id, {name: given[name] for name in IDENTITY if name in given}) or {}

@@ -32,7 +32,7 @@ USERS = {"root": "system:masters", "stranger": "nobody"}
 """Token, which is also the user's name, and group."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
-"""Somebody else may take a free port before we do."""
+"""Another process may take the free port first."""
 
 
 class NoAnswer(Exception):
@@ -40,7 +40,7 @@ class NoAnswer(Exception):
 
 
 class NoControlPlane(Exception):
-    """It did not come up; the text has the ends of the logs."""
+    """It did not start; the text has the tails of the logs."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.port}"
 
     def kubeconfig(self, user: str = "root", **user_entry: Any) -> str:
-        """For a user by token, or with another way in."""
+        """A kubeconfig for a user by token, or with other credentials."""
         authority = base64.b64encode((self.folder / "certificates" / "apiserver.crt").read_bytes()).decode()
         return yaml.safe_dump(
             {
@@ -81,7 +81,7 @@ class ControlPlane:
                     raise
 
     def stop(self) -> None:
-        """At once: nothing that they hold is of use any more."""
+        """Kill at once: their data is no longer needed."""
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():
@@ -89,7 +89,7 @@ class ControlPlane:
         self.processes.clear()
 
     def restart_api_server(self) -> None:
-        """Killed and started again, on the same port."""
+        """Kill it and start it again on the same port."""
         process = self.processes.pop("kube-apiserver")
         process.kill()
         process.wait()
@@ -97,7 +97,7 @@ class ControlPlane:
         self._await("kube-apiserver", "/readyz")
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
-        """Somebody else, with all rights. The answer's object, or None where there is nothing."""
+        """A request by another user with all permissions. Returns the object, or None if there is none."""
         authority = self.folder / "certificates" / "apiserver.crt"
         if not authority.exists():
             raise NoAnswer(f"{authority} is not there yet")
@@ -200,7 +200,7 @@ class ControlPlane:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of a namespace, in the hands of somebody else."""
+    """Objects of a namespace, as another user handles them."""
 
     plane: ControlPlane
     namespace: str
@@ -231,7 +231,7 @@ class Objects:
         self.plane.request("DELETE", self._path(resource, name))
 
     def _path(self, resource: str, name: str = "") -> str:
-        """`pods`, `apps/v1/deployments`; `/namespaces` and the like are of no namespace."""
+        """`pods`, `apps/v1/deployments`; cluster-scoped kinds start with a slash: `/namespaces`."""
         group, _, plural = resource.strip("/").rpartition("/")
         root = f"/apis/{group}" if group else "/api/v1"
         place = root if resource.startswith("/") else f"{root}/namespaces/{self.namespace}"

@@ -1,4 +1,4 @@
-"""What is secret stays so in the state and in what the engine shows."""
+"""Secrets stay secret in the state and in the engine's output."""
 
 import base64
 

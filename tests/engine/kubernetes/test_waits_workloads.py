@@ -1,4 +1,4 @@
-"""When deployments, daemon sets, stateful sets and jobs are ready, and what is said where they are not."""
+"""When Deployments, DaemonSets, StatefulSets and Jobs are ready, and the message when they are not."""
 
 from typing import Any
 
@@ -86,15 +86,13 @@ def test_a_deployment_is_ready_when_its_replica_set_is(maker: Maker, objects: Ob
     ],
     ids=["unschedulable", "no image", "crashing"],
 )
-def test_a_deployment_that_does_not_come_up_tells_what_its_pods_say(
-    maker: Maker, objects: Objects, status: dict[str, Any], told: str
-) -> None:
+def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objects, status: dict[str, Any], told: str) -> None:
     made = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
     until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=0)
     make_pod(objects, owner(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
     deployment_status(objects, "False")
-    maker.gone.set()  # the same is told when patience ends
+    maker.gone.set()  # the timeout shows the same message
     with pytest.raises(InitializationFailed) as failure:
         made.result(30)
     assert failure.value.reasons == [
@@ -118,7 +116,7 @@ def test_a_deployment_is_not_ready_while_the_old_revision_still_is(maker: Maker,
     made.result(30)
 
 
-def test_a_daemon_set_is_ready_on_every_node_that_it_wants(maker: Maker, objects: Objects) -> None:
+def test_a_daemon_set_is_ready_on_every_desired_node(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "DaemonSet", **DEPLOYMENT)
     until(lambda: objects.get("apps/v1/daemonsets", "web"))
     counts = dict.fromkeys(("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"), 2)
