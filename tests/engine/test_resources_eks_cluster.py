@@ -84,14 +84,14 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same", "another"])
-def test_a_second_request_for_the_same_name_is_refused(world: World, more: Args) -> None:
-    """So is that of an engine whose predecessor was killed before it heard the answer: `recover` is for it."""
+def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, more: Args) -> None:
+    """The same happens after an engine was killed before it received the answer: `recover` adopts the resource."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))
 
 
-def test_a_failed_update_says_what_and_why_and_the_next_one_does_the_rest(world: World) -> None:
+def test_a_failed_update_reports_what_and_why_and_the_next_one_completes_it(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     faults.add(Fault("eks", "UpdateClusterConfig", "ServerException", "Internal failure.", times=20, status=400))
     wanted = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})

@@ -1,4 +1,4 @@
-"""KMS keys and aliases, beyond what every type does."""
+"""KMS keys and aliases, beyond the cases of every type."""
 
 from datetime import timedelta
 

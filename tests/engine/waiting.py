@@ -1,11 +1,11 @@
-"""Waiting for what other processes bring about."""
+"""Waiting for effects of other processes."""
 
 import time
 from collections.abc import Callable
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Look again and again until the condition holds."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"

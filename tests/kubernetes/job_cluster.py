@@ -1,4 +1,4 @@
-"""A local cluster with the whole platform, and `scripts/cluster` as somebody uses it who has nothing but a kubeconfig."""
+"""A local cluster with the whole platform, and `scripts/cluster` used with only a kubeconfig."""
 
 import json
 import os
@@ -23,12 +23,12 @@ STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
 LIMIT_SECONDS = 240.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
-"""A running local cloud with this stack in it, for those who write tests: it is used, and left as it is."""
+"""While developing tests: use this running local cloud and its stack, and leave them running."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a command printed, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -59,7 +59,7 @@ class JobCluster:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The same, while it runs; ended where it runs too long."""
+        """The same in the background; killed if it runs too long."""
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -88,7 +88,7 @@ class JobCluster:
         return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
 
     def remains(self, job: str) -> list[str]:
-        """Everything that belongs to a job and is there."""
+        """All existing objects of a job."""
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
         found = self.objects(kinds, f"gpumpi.io/job={job}")
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
@@ -102,7 +102,7 @@ class JobCluster:
 
 
 def wait_until(look: Any, condition: Any, seconds: float = LIMIT_SECONDS) -> Any:
-    """Look until the condition holds; what was seen then."""
+    """Poll until the condition holds; return the last value."""
     waiting = Retrying(
         retry=retry_if_result(lambda seen: not condition(seen)), wait=wait_fixed(0.3), stop=stop_after_delay(seconds)
     )
@@ -123,7 +123,7 @@ def python(text: str) -> list[str]:
 
 
 def bring_up(folder: Path) -> Iterator[JobCluster]:
-    """The stack, from nothing to nothing."""
+    """The stack, from `up` to `destroy`."""
     home = os.environ.get(HOME_VARIABLE)
     cloud = LocalCloud(Path(home) if home else folder / "cloud")
     if not home:

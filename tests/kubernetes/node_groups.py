@@ -1,4 +1,4 @@
-"""Node groups of a living cluster, and what their nodes show."""
+"""Node groups of a running cluster, and what their nodes report."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class NodeGroup:
         return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
 
     def update(self, operation: str, **change: Any) -> Object:
-        """To its end."""
+        """Wait for its end."""
         look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
         done: Object = wait_while(
             lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
@@ -51,7 +51,7 @@ class NodeGroup:
         return done
 
     def scale(self, size: int) -> None:
-        """As EKS's user does; until as many nodes are there and none is on its way."""
+        """Scale through EKS, then wait until exactly that many nodes exist."""
         self.update("update_nodegroup_config", scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": size})
         wait_while(self.nodes, lambda nodes: len(nodes) != size or not all(map(is_ready, nodes)))
 
@@ -75,7 +75,7 @@ class NodeGroup:
 
 @contextmanager
 def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
-    """A node group that is no longer being created, and is gone in the end. GPU types get EFA, huge pages and a taint."""
+    """A node group past CREATING, deleted at the end. GPU types get EFA, huge pages and a taint."""
     world, group = cluster.account.world, NodeGroup(cluster, name)
     gpu = kind.startswith("p")
     if gpu:
@@ -138,7 +138,7 @@ def pod_path(name: str) -> str:
 
 @contextmanager
 def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
-    """Pods that are gone in the end."""
+    """Pods, deleted at the end."""
     try:
         for each in wanted:
             cluster.api.create("/api/v1/namespaces/default/pods", each)
@@ -149,7 +149,7 @@ def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
 
 
 def pod_in(cluster: Running, name: str, *phases: str) -> Object:
-    """The pod once it is in one of the phases."""
+    """Wait until the pod is in one of the phases; return it."""
     found: Object = wait_while(
         lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
     )
@@ -157,7 +157,7 @@ def pod_in(cluster: Running, name: str, *phases: str) -> Object:
 
 
 def output(cluster: Running, name: str) -> Any:
-    """The JSON that a pod prints, once it is over."""
+    """The JSON that a pod prints, after its end."""
     over = pod_in(cluster, name, "Succeeded", "Failed")
     assert over["status"]["phase"] == "Succeeded", over["status"]
     return cluster.api.get(f"{pod_path(name)}/log")

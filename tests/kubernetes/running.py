@@ -1,4 +1,4 @@
-"""EKS clusters of a local cloud, made with boto3 as a user would, and what is known of them from outside."""
+"""EKS clusters of a local cloud, created with boto3 as a user would, and their traces on this machine."""
 
 import json
 import os
@@ -28,7 +28,7 @@ LIMIT_SECONDS = 240.0
 
 @dataclass
 class Account:
-    """The local AWS of one cloud, and what clusters in it need."""
+    """The local AWS of one cloud, and the prerequisites of clusters."""
 
     cloud: LocalCloud
     world: World = field(init=False)
@@ -42,7 +42,7 @@ class Account:
         return self.client("eks")
 
     def begin(self, name: str, **access: Any) -> "Running":
-        """A cluster that EKS says is being created."""
+        """A cluster in status CREATING."""
         vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
         self.eks.create_cluster(
             name=name,
@@ -54,7 +54,7 @@ class Account:
         return Running(self, name)
 
     def create(self, name: str, **access: Any) -> "Running":
-        """A cluster that EKS says is no longer being created."""
+        """A cluster past status CREATING."""
         cluster = self.begin(name, **access)
         cluster.settled("CREATING")
         return cluster
@@ -76,11 +76,11 @@ class Running:
         return found
 
     def settled(self, passing: str) -> dict[str, Any]:
-        """As EKS describes it once its status is another one."""
+        """Describe it once its status has changed."""
         return wait_while(self.describe, lambda record: record["status"] == passing)
 
     def update(self, operation: str, **what: Any) -> str:
-        """An update from its beginning to its end; its last status."""
+        """Run an update to its end; return its last status."""
         begun = getattr(self.account.eks, operation)(name=self.name, **what)["update"]
         describe = self.account.eks.describe_update
         last = wait_while(
@@ -89,7 +89,7 @@ class Running:
         return str(last["status"])
 
     def delete(self) -> None:
-        """Until EKS knows it no longer."""
+        """Wait until EKS no longer lists it."""
         self.account.eks.delete_cluster(name=self.name)
         missing = self.account.eks.exceptions.ResourceNotFoundException
         try:
@@ -117,26 +117,26 @@ class Running:
         return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
 
     def kubeconfig(self, file: Path) -> Path:
-        """What `aws eks update-kubeconfig` makes; tokens come from `aws eks get-token`."""
+        """A kubeconfig as `aws eks update-kubeconfig` writes it; tokens come from `aws eks get-token`."""
         command = ["aws", "eks", "update-kubeconfig", "--name", self.name, "--kubeconfig", str(file), "--region", REGION]
         subprocess.run(command, env=self.cloud.process_environment(), check=True, capture_output=True, text=True)
         return file
 
     def kubectl(self, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """As whoever created the cluster."""
+        """As the cluster's creator."""
         environment = self.cloud.process_environment() | {"KUBECONFIG": str(kubeconfig)}
         command = ["kubectl", *arguments]
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
 
 
 def wait_while(look: Any, condition: Any, seconds: float = LIMIT_SECONDS) -> Any:
-    """Look until the condition no longer holds; the last that was seen."""
+    """Poll until the condition no longer holds; return the last value."""
     waiting = Retrying(retry=retry_if_result(condition), wait=wait_fixed(0.1), stop=stop_after_delay(seconds))
     return waiting(look)
 
 
 def eventually(check: Any, *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> Any:
-    """What the check returns once it raises none of the errors."""
+    """Retry the check until it raises none of the errors; return its value."""
     waiting = Retrying(
         retry=retry_if_exception_type(errors or (OSError,)), wait=wait_fixed(0.1), stop=stop_after_delay(seconds), reraise=True
     )
@@ -144,7 +144,7 @@ def eventually(check: Any, *errors: type[Exception], seconds: float = LIMIT_SECO
 
 
 def remains(cloud: LocalCloud) -> list[str]:
-    """Whatever of a cloud's clusters is still on this machine: namespaces, processes, mounts, control groups."""
+    """Traces of a cloud's clusters on this machine: namespaces, processes, mounts, control groups."""
     mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
     found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
     found += [
@@ -164,7 +164,7 @@ def remains(cloud: LocalCloud) -> list[str]:
 
 
 def control_groups(mark: str) -> list[str]:
-    """Those with the mark in their name. Of other clusters some go while we look, which is nothing to os.walk."""
+    """Paths with the mark in their name. Other clusters' paths may vanish meanwhile, which os.walk tolerates."""
     folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     return [str(folder) for folder in folders if mark in folder.name]
 

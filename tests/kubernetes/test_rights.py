@@ -1,4 +1,4 @@
-"""What the pods of a job may do in the cluster."""
+"""Permissions of job pods in the cluster."""
 
 from pathlib import Path
 
