@@ -15,7 +15,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
-from localcloud.engine.server import plugin_version
+from localcloud.engine.aws.server import plugin_version
 from localcloud.processes import ROOT
 from tests.engine.projects import Project, kill_engine
 from tests.engine.waiting import until

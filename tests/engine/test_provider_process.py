@@ -15,12 +15,12 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from localcloud.engine import server as aws
+from localcloud.engine.aws import server as aws
 from localcloud.engine.kubernetes import server as kubernetes
 from localcloud.processes import ROOT
 from tests.engine.waiting import until
 
-AWS, KUBERNETES = "localcloud.engine", "localcloud.engine.kubernetes"
+AWS, KUBERNETES = "localcloud.engine.aws", "localcloud.engine.kubernetes"
 VERSIONS = {AWS: aws.plugin_version, KUBERNETES: kubernetes.plugin_version}
 
 
