@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.eks_world import World, trust
+from testkit.eks_world import World, trust
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 PARAMETER, REQUEST, IN_USE, NOT_FOUND = (

@@ -9,7 +9,8 @@ import psutil
 
 from infra.boot import eks_node
 from infra.boot.eks_node import HUGE_PAGES
-from tests.kubernetes.running import LIMIT_SECONDS, Running, wait_while
+from testkit.eks_clusters import LIMIT_SECONDS, Running
+from testkit.waiting import wait_while
 
 Object = dict[str, Any]
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
+from testkit.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "tests" / "kubernetes" / "data"
 STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
@@ -99,14 +99,6 @@ class JobCluster:
 
     def await_phase(self, job: str, *phases: str) -> str:
         return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
-
-
-def wait_until(look: Any, condition: Any, seconds: float = LIMIT_SECONDS) -> Any:
-    """Look until the condition holds; what was seen then."""
-    waiting = Retrying(
-        retry=retry_if_result(lambda seen: not condition(seen)), wait=wait_fixed(0.3), stop=stop_after_delay(seconds)
-    )
-    return waiting(look)
 
 
 def job_file(folder: Path, name: str, **more: Any) -> str:

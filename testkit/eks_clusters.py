@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
-
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.client import Api
 from localcloud.kubernetes.cluster import namespace_of
@@ -18,7 +16,8 @@ from localcloud.kubernetes.pki import Certificate
 from localcloud.kubernetes.state import ClusterState
 from localcloud.machine import network
 from localcloud.processes import Server
-from tests.local_aws.eks_world import World
+from testkit.eks_world import World
+from testkit.waiting import wait_while
 
 REGION = "us-west-2"
 PUBLIC = {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
@@ -127,20 +126,6 @@ class Running:
         environment = self.cloud.process_environment() | {"KUBECONFIG": str(kubeconfig)}
         command = ["kubectl", *arguments]
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-
-
-def wait_while(look: Any, condition: Any, seconds: float = LIMIT_SECONDS) -> Any:
-    """Look until the condition no longer holds; the last that was seen."""
-    waiting = Retrying(retry=retry_if_result(condition), wait=wait_fixed(0.1), stop=stop_after_delay(seconds))
-    return waiting(look)
-
-
-def eventually(check: Any, *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> Any:
-    """What the check returns once it raises none of the errors."""
-    waiting = Retrying(
-        retry=retry_if_exception_type(errors or (OSError,)), wait=wait_fixed(0.1), stop=stop_after_delay(seconds), reraise=True
-    )
-    return waiting(check)
 
 
 def remains(cloud: LocalCloud) -> list[str]:

@@ -4,8 +4,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.projects import Outcome, Project
+from testkit.control_plane import Objects
+from testkit.projects import Outcome, Project
 
 HEAD = """
 import json, pathlib

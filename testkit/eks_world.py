@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 
 ZONES = ("a", "b", "c")
 DOCUMENT = dict[str, Any]
