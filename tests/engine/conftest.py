@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.instance import LocalCloud
-from tests.engine.projects import Project, control
+from testkit.projects import Project, control
 
 
 @pytest.fixture(scope="session")

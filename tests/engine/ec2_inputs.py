@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 
-from localcloud.engine.resource import Args
+from localcloud.engine.aws.resource import Args
 from tests.engine import ec2_world as w
 
 TAGS = {"Name": "thing", "gpumpi:stack": "test"}

@@ -11,8 +11,8 @@ from moto import mock_aws
 from moto.backends import get_backend
 
 from localcloud.aws import extend, faults
-from localcloud.engine import lifecycle, resources  # noqa: F401  the handlers register themselves
-from localcloud.engine.resource import RESOURCES, Args, Aws
+from localcloud.engine.aws import lifecycle, resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws.resource import RESOURCES, Args, Aws
 from tests.engine.life import Life
 
 extend.install()

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from localcloud.engine import lifecycle
-from localcloud.engine.autonaming import Wish
-from localcloud.engine.resource import Args, Aws, Resource, State
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.resource import Args, Aws, Resource, State
 
 
 class Life:

@@ -7,8 +7,8 @@ import grpc
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Gone, Partial, Prop, Resource, State
 from localcloud.engine.codec import Secrets, decode, encode
-from localcloud.engine.resource import Args, AutoName, Aws, Failed, Gone, Partial, Prop, Resource, State
 
 TOKEN = "aws:test/shelf:Shelf"
 URN = f"urn:pulumi:dev::tiny::pulumi:pulumi:Stack${TOKEN}::books"

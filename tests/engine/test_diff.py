@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import localcloud.engine.resources  # noqa: F401  the handlers register themselves
-from localcloud.engine import lifecycle
+import localcloud.engine.aws.resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.diff import Change, compare
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from localcloud.engine.codec import UNKNOWN
-from localcloud.engine.diff import Change, compare
 from localcloud.engine.paths import parse, show
-from localcloud.engine.resource import RESOURCES, Prop
 
 PLAIN = Prop()
 SET = Prop(unordered=True)

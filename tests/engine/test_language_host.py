@@ -15,10 +15,10 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
-from localcloud.engine.server import plugin_version
+from localcloud.engine.aws.server import plugin_version
 from localcloud.processes import ROOT
-from tests.engine.projects import Project, kill_engine
-from tests.engine.waiting import until
+from testkit.projects import Project, kill_engine
+from testkit.waiting import wait_until
 
 
 def test_a_run_error_is_shown_once_and_without_a_traceback(project: Project) -> None:
@@ -114,14 +114,14 @@ def test_no_process_outlives_the_engine(project: Project, how: str) -> None:
         """
     )
     with project.running("preview") as (engine, _):
-        until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         program, host = (psutil.Process(int(pid)) for pid in pids.read_text().split())
         if how == "killed":
             kill_engine(engine)
         else:
             engine.send_signal(signal.SIGINT)
             engine.wait(30)
-    until(lambda: not program.is_running() and not host.is_running())
+    wait_until(lambda: not program.is_running() and not host.is_running())
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.engine.projects import Project, client
+from testkit.projects import Project, client
 
 NETWORK = """
     import pulumi

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.projects import Project, client, control, kill_engine
-from tests.engine.waiting import until
+from testkit.projects import Project, client, control, kill_engine
+from testkit.waiting import wait_until
 
 NETWORK = """
     import pulumi
@@ -95,10 +95,10 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     other.create(CLUSTER)
     try:
         with project.running("up") as (engine, _), other.running("up") as (others, events):
-            until(lambda: len(eks.list_clusters()["clusters"]) == 2)
+            wait_until(lambda: len(eks.list_clusters()["clusters"]) == 2)
             assert creation not in log.read_text(), "it waits for the cluster"
             kill_engine(engine)
-            until(lambda: creation in log.read_text())
+            wait_until(lambda: creation in log.read_text())
             assert log.read_text().count(creation) == 1, "the other one's wait goes on"
             assert others.poll() is None
             control(project.cloud, "PUT", "delays", {"factor": 0})

@@ -8,10 +8,10 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from localcloud.engine.aws.lifecycle import DEFAULTS
+from localcloud.engine.aws.resource import RESOURCES
+from localcloud.engine.aws.server import plugin_version, start
 from localcloud.engine.codec import UNKNOWN, decode
-from localcloud.engine.lifecycle import DEFAULTS
-from localcloud.engine.resource import RESOURCES
-from localcloud.engine.server import plugin_version, start
 from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, unfinished
 
 

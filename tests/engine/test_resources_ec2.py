@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from localcloud.engine import lifecycle
-from localcloud.engine.autonaming import Wish
-from localcloud.engine.diff import same
-from localcloud.engine.resource import RESOURCES, Prop
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import (  # noqa: F401
     DEFAULT_SECURITY_GROUP,

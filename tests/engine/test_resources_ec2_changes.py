@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from localcloud.engine.diff import same
-from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
-from localcloud.engine.resource import RESOURCES, Args
-from localcloud.engine.resources.ec2_launch_template_data import DATA
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Args
+from localcloud.engine.aws.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS, POLICY, rules
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401

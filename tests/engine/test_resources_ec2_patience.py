@@ -7,11 +7,11 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations, faults
 from localcloud.aws.faults import Fault
-from localcloud.engine import lifecycle
-from localcloud.engine.lifecycle import InitializationFailed
-from localcloud.engine.resource import RESOURCES
-from localcloud.engine.resources import ec2_security_group
-from localcloud.engine.resources.requests import insist
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.lifecycle import InitializationFailed
+from localcloud.engine.aws.resource import RESOURCES
+from localcloud.engine.aws.resources import ec2_security_group
+from localcloud.engine.aws.resources.requests import insist
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from localcloud.aws import calls, durations
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

@@ -8,9 +8,9 @@ import pytest
 
 from localcloud.aws import calls, durations, faults
 from localcloud.aws.faults import Fault
-from localcloud.engine import lifecycle
-from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
-from localcloud.engine.resource import RESOURCES, Args, State
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Args, State
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, allow, new_world, one_account, trust  # noqa: F401
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

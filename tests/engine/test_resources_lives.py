@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from localcloud.engine.diff import same
-from localcloud.engine.resource import RESOURCES, Prop
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.cases import efs, eks, iam, kms, logs, s3
 from tests.engine.cases.case import Case
 from tests.engine.life import Life, Recorder

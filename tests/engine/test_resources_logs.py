@@ -1,6 +1,6 @@
 """Log groups, beyond the cases of every type."""
 
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

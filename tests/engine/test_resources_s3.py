@@ -2,8 +2,8 @@
 
 import pytest
 
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES, Aws
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Aws
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

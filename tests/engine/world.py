@@ -11,8 +11,8 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import extend
-from localcloud.engine import resources  # noqa: F401  the handlers register themselves
-from localcloud.engine.resource import Aws
+from localcloud.engine.aws import resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws.resource import Aws
 
 extend.install()
 

@@ -7,8 +7,8 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
-from tests.kubernetes.job_cluster import JobCluster, bring_up
-from tests.kubernetes.running import Account, Running, remains
+from testkit.eks_clusters import Account, Running, remains
+from testkit.job_cluster import JobCluster, bring_up
 
 
 @pytest.fixture(scope="session")

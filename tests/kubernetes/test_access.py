@@ -15,7 +15,8 @@ from unittest import mock
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.running import REGION, Running, wait_while
+from testkit.eks_clusters import REGION, Running
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -12,17 +12,9 @@ from infra.components.iam import Account as Owner
 from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT
 from infra.platform import cluster_autoscaler
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.node_groups import (
-    TOLERATION,
-    NodeGroup,
-    Object,
-    is_ready,
-    node_group,
-    pod,
-    pod_path,
-    pods,
-)
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import TOLERATION, NodeGroup, Object, is_ready, node_group, pod, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import JobCluster, job_file, python
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 

@@ -21,8 +21,9 @@ from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.machine import network
 from localcloud.processes import ROOT
-from tests.kubernetes.node_groups import NodeGroup, pod_in
-from tests.kubernetes.running import PRIVATE, REGION, Account, Running, eventually, remains, wait_while
+from testkit.eks_clusters import PRIVATE, REGION, Account, Running, remains
+from testkit.node_groups import NodeGroup, pod_in
+from testkit.waiting import eventually, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

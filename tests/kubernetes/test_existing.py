@@ -17,9 +17,10 @@ from localcloud import mirror
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import pki
 from localcloud.stack import LocalStack
-from tests.kubernetes.job_cluster import JobCluster, job_file, python, wait_until
-from tests.kubernetes.node_groups import GPU_TAINT, node_group
-from tests.kubernetes.running import Account, Running
+from testkit.eks_clusters import Account, Running
+from testkit.job_cluster import JobCluster, job_file, python
+from testkit.node_groups import GPU_TAINT, node_group
+from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 

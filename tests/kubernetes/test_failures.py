@@ -16,8 +16,9 @@ import pytest
 
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
-from tests.engine.projects import client
-from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python, wait_until
+from testkit.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 

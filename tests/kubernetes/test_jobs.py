@@ -12,7 +12,7 @@ from infra.jobs import smoke
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
-from tests.kubernetes.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import JobCluster, job_file, python
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

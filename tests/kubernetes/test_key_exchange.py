@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
-from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python, wait_until
-from tests.kubernetes.running import REGION
+from testkit.eks_clusters import REGION
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.node_groups import (
-    FOREVER,
-    NodeGroup,
-    is_ready,
-    name_of,
-    node_group,
-    output,
-    pod,
-    pod_in,
-    pod_path,
-    pods,
-)
-from tests.kubernetes.running import Account, Running, wait_while
+from testkit.eks_clusters import Account, Running
+from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

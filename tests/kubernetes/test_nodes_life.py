@@ -8,8 +8,9 @@ import pytest
 
 from infra.boot import eks_node
 from localcloud.machine import network
-from tests.kubernetes.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
-from tests.kubernetes.running import Account, Running, control_groups, wait_while
+from testkit.eks_clusters import Account, Running, control_groups
+from testkit.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
+from testkit.waiting import wait_while
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}

@@ -9,8 +9,9 @@ import boto3.session
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.node_groups import is_ready, node_group, output, pod, pod_path, pods
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import is_ready, node_group, output, pod, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

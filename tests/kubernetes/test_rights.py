@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

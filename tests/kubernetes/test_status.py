@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.projects import client
-from tests.kubernetes.job_cluster import SOURCE, STACK, JobCluster, job_file, python, wait_until
+from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

@@ -9,8 +9,8 @@ import pytest
 from localcloud import instance
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
+from testkit.eks_clusters import PRIVATE, Account, remains
 from tests.kubernetes import aws_without_root
-from tests.kubernetes.running import PRIVATE, Account, remains
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

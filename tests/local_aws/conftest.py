@@ -6,7 +6,7 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import calls, durations, extend
-from tests.local_aws.clients import Client, LocalAws, client, start_server, stop_server
+from testkit.aws_clients import Client, LocalAws, client, start_server, stop_server
 from tests.local_aws.eks_refusing import Refusing
 
 extend.install()

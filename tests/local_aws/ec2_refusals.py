@@ -8,7 +8,7 @@ import boto3
 from moto import mock_aws
 
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, image, make_world
 from tests.local_aws.refusals import Refusal
 

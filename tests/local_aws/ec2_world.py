@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.aws.images import IMAGES
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c")
 TRUST = json.dumps(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.eks_world import World, trust
+from testkit.eks_world import World, trust
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
@@ -15,7 +15,7 @@ PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
 
 
 class Refusing(World):
-    """An environment with an active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
+    """An active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

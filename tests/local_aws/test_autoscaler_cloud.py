@@ -6,8 +6,8 @@ from localcloud.aws import faults
 from localcloud.kubernetes.autoscaler import flags
 from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
 from localcloud.kubernetes.autoscaler.groups import Group
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World
 
 ENABLED = "k8s.io/cluster-autoscaler/enabled"
 OWNED = "k8s.io/cluster-autoscaler/demo"

@@ -8,7 +8,7 @@ import pytest
 from localcloud.aws import durations, events, faults, inventory
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import World, make_world
 
 CAPACITY = "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested (us-west-2a)."

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"

@@ -11,8 +11,8 @@ from localcloud.aws import gateway, listening
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from localcloud.kubernetes.access import review
 from localcloud.kubernetes.access.token import InvalidToken
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 ENDPOINT = f"https://sts.{REGION}.amazonaws.com"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from localcloud.aws import durations
-from tests.local_aws.clients import LocalAws
+from testkit.aws_clients import LocalAws
 
 
 class Clock:

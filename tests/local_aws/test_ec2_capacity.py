@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 

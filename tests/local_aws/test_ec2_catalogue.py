@@ -3,7 +3,7 @@
 import base64
 
 from localcloud.aws.images import parameters
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import image
 
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import instance_types
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, image, make_world
 
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import durations, inventory
 from localcloud.aws.ec2 import seed_network
 from localcloud.aws.ec2.networks import SeededSubnet
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 S3 = "com.amazonaws.us-west-2.s3"

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import events
 from localcloud.aws.events import WAIT, Progress
 from localcloud.aws.images import IMAGES
-from tests.local_aws.clients import REGION, client
+from testkit.aws_clients import REGION, client
 from tests.local_aws.ec2_world import World, image, make_world
 
 SSH = {"DocumentName": "AWS-StartSSHSession", "Parameters": {"portNumber": ["22"]}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 

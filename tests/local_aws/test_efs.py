@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import durations, inventory
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import deny, policy
 from tests.local_aws.refusals import Refusal
 

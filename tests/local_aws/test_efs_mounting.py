@@ -11,7 +11,7 @@ from infra.components import iam
 from localcloud.aws import gateway
 from localcloud.aws.efs import contents
 from localcloud.aws.efs.mounting import Mounted, MountRefused, mount
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 
 
 @dataclass

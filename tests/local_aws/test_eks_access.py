@@ -4,8 +4,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.account import ACCOUNT, USER_ARN
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 

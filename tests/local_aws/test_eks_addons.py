@@ -7,8 +7,8 @@ import pytest
 
 from infra import versions as pinned
 from localcloud.aws.eks import addon_catalogue, versions
-from tests.local_aws.clients import Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import Client
+from testkit.eks_world import World
 
 DEPLOYMENTS = ("coredns", "metrics-server", "aws-efs-csi-driver", "aws-ebs-csi-driver")
 DAEMON_SETS = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent")

@@ -10,8 +10,8 @@ from cryptography import x509
 from localcloud.aws import durations, events
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from localcloud.aws.eks import clusters
-from tests.local_aws.clients import REGION, Client, LocalAws
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client, LocalAws
+from testkit.eks_world import World
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World
 
 GPU = "g5.xlarge"
 

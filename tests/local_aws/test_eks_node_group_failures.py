@@ -5,8 +5,8 @@ import pytest
 from localcloud.aws import faults
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from localcloud.aws.faults import Fault
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import ZONES, World, issues
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import ZONES, World, issues
 
 GPU = "g5.xlarge"
 

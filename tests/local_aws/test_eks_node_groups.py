@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import events
 from localcloud.aws.ec2 import capacity_reservations, instance_types
-from tests.local_aws.clients import REGION, Client, LocalAws
-from tests.local_aws.eks_world import World, issues
+from testkit.aws_clients import REGION, Client, LocalAws
+from testkit.eks_world import World, issues
 
 GPU = "g5.xlarge"
 

@@ -7,8 +7,8 @@ import pytest
 
 from localcloud.aws import events
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
-from tests.local_aws.clients import Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import Client
+from testkit.eks_world import World
 
 
 class Realizer:

@@ -9,7 +9,7 @@ from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.pure.world import load
 
 

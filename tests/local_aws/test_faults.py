@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import calls, faults
 from localcloud.aws.faults import Fault
-from tests.local_aws.clients import REGION, Client, LocalAws
+from testkit.aws_clients import REGION, Client, LocalAws
 
 
 def error_of(call: Any, **params: Any) -> dict[str, Any]:

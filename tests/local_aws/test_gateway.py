@@ -12,7 +12,7 @@ from localcloud.aws import calls, events, patching
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.events import Event
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 
 Extend = Callable[[str, str, patching.Handler], None]
 

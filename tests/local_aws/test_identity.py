@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws import account
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import EC2_TRUST, trust
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.aws import quotas
 from localcloud.aws.images import KUBERNETES_PATCHES
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.refusals import Refusal
 
 SSM = "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html"

@@ -7,7 +7,7 @@ import pytest
 
 from localcloud.aws import inventory
 from localcloud.aws.call import backend_of
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.documents import EC2_TRUST, READ_OBJECTS
 
 HERE = {"LocationConstraint": "us-west-2"}

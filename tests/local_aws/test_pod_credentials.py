@@ -19,8 +19,8 @@ from localcloud.aws.account import ACCOUNT
 from localcloud.kubernetes.pki import Authority
 from localcloud.kubernetes.pod_identity import servers
 from localcloud.kubernetes.pod_identity.credentials import Pod, Refused, assume
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POD = Pod("jobs", "trainer", "train-0", "8d3e")
 

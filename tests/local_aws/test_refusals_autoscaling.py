@@ -7,7 +7,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, make_world
 from tests.local_aws.refusals import Refusal
 

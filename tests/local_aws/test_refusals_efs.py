@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import allow, deny, policy
 from tests.local_aws.refusals import Refusal
 

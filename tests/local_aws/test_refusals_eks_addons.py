@@ -3,7 +3,7 @@
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.clients import REGION
+from testkit.aws_clients import REGION
 from tests.local_aws.eks_refusing import (
     IN_USE,
     NOT_FOUND,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
 from tests.local_aws.refusals import Refusal
 

@@ -3,7 +3,7 @@
 import pytest
 
 from localcloud.aws.logs import RETENTION_DAYS
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
 from tests.local_aws.refusals import Refusal
 

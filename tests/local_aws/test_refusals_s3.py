@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import allow, deny, policy
 from tests.local_aws.refusals import Refusal
 

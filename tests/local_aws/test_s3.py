@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, deny, policy, trust
 
 HERE = {"LocationConstraint": "us-west-2"}

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import account
-from tests.local_aws.clients import LocalAws, start_server, stop_server
+from testkit.aws_clients import LocalAws, start_server, stop_server
 
 
 def test_the_server_is_healthy_when_its_ready_file_appears(server: LocalAws) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from moto import mock_aws
 
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, make_world
 from tests.local_aws.refusals import Refusal
 

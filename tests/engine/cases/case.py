@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.engine.resource import RESOURCES, Args, Resource
+from localcloud.engine.aws.resource import RESOURCES, Args, Resource
 from tests.engine.world import World
 
 Values = Mapping[str, Callable[[World], Any]]

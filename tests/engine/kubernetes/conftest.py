@@ -10,10 +10,10 @@ import pytest
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.settings import Settings
 from localcloud.tools.build import BuildError
-from tests.engine.kubernetes.control_plane import ControlPlane, Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import ControlPlane, Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.projects import Project
 from tests.engine.kubernetes.waits_world import Maker
-from tests.engine.projects import Project
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.kubernetes.control_plane import ControlPlane, Objects
-from tests.engine.kubernetes.programs import KubernetesProject
-from tests.engine.waiting import until
+from testkit.control_plane import ControlPlane, Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.waiting import wait_until
 
 MAP = 'k8s.core.v1.ConfigMap("settings", data={"colour": "red"}, opts=opts)'
 
@@ -134,7 +134,7 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
         """
     )
     with kube.project.running("up") as (process, _):
-        until(lambda: objects.get("pods", "slow"))
+        wait_until(lambda: objects.get("pods", "slow"))
         plane.restart_api_server()
         ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
         objects.set_status("pods", "slow", phase="Running", conditions=ready)

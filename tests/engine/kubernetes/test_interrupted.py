@@ -2,10 +2,10 @@
 
 import signal
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.waiting import wait_until
 from tests.engine.kubernetes.test_waits import TRUE_FOR_READY
-from tests.engine.waiting import until
 
 POD = """
     k8s.core.v1.Pod(
@@ -33,7 +33,7 @@ def test_an_object_that_did_not_become_ready_is_in_the_state_and_the_next_update
 def test_an_interrupted_update_stops_waiting_and_keeps_created_objects(kube: KubernetesProject, objects: Objects) -> None:
     kube.write(POD)
     with kube.project.running("up") as (process, _):
-        until(lambda: objects.get("pods", "slow"))
+        wait_until(lambda: objects.get("pods", "slow"))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode != 0

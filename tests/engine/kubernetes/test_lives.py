@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 SETTINGS = """
     k8s.core.v1.ConfigMap("settings", data={"colour": config.get("colour") or "red"}, opts=opts)

@@ -1,7 +1,7 @@
 """Refusals of the API server and the provider, with the messages that users see."""
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"colour": "red"}}
 CONFIGURED = """

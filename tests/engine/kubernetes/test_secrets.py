@@ -2,8 +2,8 @@
 
 import base64
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 PASSWORD = "correct horse battery"
 PROGRAM = """

@@ -6,16 +6,16 @@ import pytest
 
 from localcloud.engine.kubernetes import lifecycle
 from localcloud.engine.kubernetes.failures import InitializationFailed
-from tests.engine.kubernetes.control_plane import Objects
+from testkit.control_plane import Objects
+from testkit.waiting import wait_until
 from tests.engine.kubernetes.waits_world import DEPLOYMENT, LABELS, NEVER_LONG, POD_SPEC, TRUE_FOR_READY, Maker
-from tests.engine.waiting import until
 
 SERVICE = {"spec": {"selector": LABELS, "ports": [{"port": 80}]}}
 
 
 def test_a_service_is_ready_when_the_pods_behind_it_are(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Service", **SERVICE)
-    until(lambda: objects.get("services", "web"))
+    wait_until(lambda: objects.get("services", "web"))
     address, ports = {"ip": "10.1.2.3"}, [{"port": 80}]
     manifest = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}}
     objects.create("endpoints", {**manifest, "subsets": [{"notReadyAddresses": [address], "ports": ports}]})
@@ -38,7 +38,7 @@ def test_a_headless_service_does_not_wait(maker: Maker) -> None:
 
 def test_a_load_balancer_needs_an_address(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Service", spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
-    until(lambda: objects.get("services", "web"))
+    wait_until(lambda: objects.get("services", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("services", "web", loadBalancer={"ingress": [{"ip": "203.0.113.1"}]})
@@ -52,7 +52,7 @@ def claim(storage_class: str) -> dict[str, Any]:
 
 def test_a_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "PersistentVolumeClaim", **claim("nowhere"))
-    until(lambda: objects.get("persistentvolumeclaims", "web"))
+    wait_until(lambda: objects.get("persistentvolumeclaims", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("persistentvolumeclaims", "web", phase="Bound")
@@ -97,7 +97,7 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
 
 def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", phase="Running", conditions=TRUE_FOR_READY[:2])
     with pytest.raises(TimeoutError):
         made.result(0.5)
@@ -116,7 +116,7 @@ def test_skip_await_does_not_wait(maker: Maker) -> None:
 )
 def test_wait_for_accepts_a_condition(maker: Maker, objects: Objects, asked: str) -> None:
     made = maker.create("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": asked}}, spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.3)
     fancy = [{"type": "Fancy", "status": "True"}]
@@ -137,7 +137,7 @@ def test_a_time_limit_of_the_annotation_holds(maker: Maker) -> None:
 
 def test_an_engine_that_is_gone_ends_the_wait(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     maker.gone.set()
     with pytest.raises(InitializationFailed, match='Resource operation was cancelled for "web"'):
         made.result(30)
@@ -164,7 +164,7 @@ def test_deleting_a_missing_object_succeeds(maker: Maker, objects: Objects) -> N
 
 def test_a_refresh_reports_an_object_that_is_no_longer_ready(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
     ready = made.result(30)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}

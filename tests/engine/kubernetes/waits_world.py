@@ -14,7 +14,7 @@ from localcloud.engine.kubernetes.engines import ResourceLog
 from localcloud.engine.kubernetes.failures import InitializationFailed
 from localcloud.engine.kubernetes.lifecycle import Outcome, Task
 from localcloud.engine.kubernetes.tokens import Kind
-from tests.engine.kubernetes.control_plane import Objects
+from testkit.control_plane import Objects
 
 LABELS = {"app": "web"}
 POD_SPEC = {"containers": [{"name": "main", "image": "web"}]}
