@@ -1,21 +1,21 @@
-# The AMI of plain EC2 clusters, from Canonical's Ubuntu LTS.
+# AMI for EC2 clusters (without Kubernetes), based on Canonical's Ubuntu LTS.
 #   packer init amis
 #   packer build -only 'ec2.*' amis
 
 variable "ubuntu" {
   type        = string
-  description = "Release of Ubuntu LTS. The set chainermn needs the Python of 22.04."
+  description = "Ubuntu LTS release. The framework set chainermn needs the Python of 22.04."
   default     = "24.04"
 }
 
 variable "ubuntu_user" {
   type        = string
-  description = "Whom the source image lets in."
+  description = "SSH user of the source image."
   default     = "ubuntu"
 }
 
 locals {
-  # The source's own user would get 1000, which is the job user's on file systems that clusters share.
+  # Ubuntu's own user would get UID 1000, which the job user needs on file systems shared between clusters.
   admin_uid = 1900
 
   ec2_provisioners = [
@@ -85,7 +85,7 @@ source "amazon-ebs" "ubuntu" {
   }
 
   ami_name           = "gpumpi-ec2-openmpi${var.openmpi}-${local.stamp}"
-  ami_description    = "Plain EC2 clusters: Open MPI ${var.openmpi}, CUDA-aware, on Ubuntu ${var.ubuntu}"
+  ami_description    = "EC2 clusters: Open MPI ${var.openmpi}, CUDA-aware, on Ubuntu ${var.ubuntu}"
   imds_support       = "v2.0"
   encrypt_boot       = true
   kms_key_id         = local.kms_key

@@ -1,11 +1,12 @@
-# The AMI of GPU nodes of EKS, for MPI on the nodes themselves, from Amazon's AL2023 image with NVIDIA's driver. Its kernel is never
-# upgraded: its drivers are built for it. Jobs in containers bring their own MPI and do not need this one.
+# AMI for EKS GPU nodes with MPI on the nodes themselves, based on Amazon's AL2023 image with NVIDIA's driver. The
+# build never upgrades the kernel: the drivers are built for it. Jobs in containers bring their own MPI and do not
+# need this AMI.
 #   packer init amis
 #   packer build -only 'eks.*' amis
 
 variable "kubernetes" {
   type        = string
-  description = "Version of EKS."
+  description = "EKS version."
   default     = "1.35"
 }
 
@@ -71,7 +72,7 @@ source "amazon-ebs" "al2023" {
   }
 
   ami_name           = "gpumpi-eks-${var.kubernetes}-openmpi${var.openmpi}-${local.stamp}"
-  ami_description    = "GPU nodes of EKS ${var.kubernetes}: Open MPI ${var.openmpi}, CUDA-aware, on Amazon Linux 2023"
+  ami_description    = "EKS ${var.kubernetes} GPU nodes: Open MPI ${var.openmpi}, CUDA-aware, on Amazon Linux 2023"
   imds_support       = "v2.0"
   encrypt_boot       = true
   kms_key_id         = local.kms_key

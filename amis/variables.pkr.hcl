@@ -1,4 +1,5 @@
-# What both templates take. Versions and checksums are in versions.pkrvars.hcl: the provisioners read it, it is not given to Packer.
+# Variables of both templates. Versions and checksums are in versions.pkrvars.hcl, which the provisioners read, not
+# Packer.
 
 packer {
   required_version = ">= 1.11.0"
@@ -12,132 +13,132 @@ packer {
 
 variable "region" {
   type        = string
-  description = "Where the AMI is built."
+  description = "Region in which Packer builds the AMI."
   default     = "us-west-2"
 }
 
 variable "instance_type" {
   type        = string
-  description = "Of the machine that builds. It needs no GPU."
+  description = "Instance type of the build instance. It needs no GPU."
   default     = "c7i.4xlarge"
 }
 
 variable "subnet_id" {
   type        = string
-  description = "Where it runs, with a way out to the internet. Empty: a default subnet."
+  description = "Subnet of the build instance, with a route to the internet. Empty: a default subnet."
   default     = ""
 }
 
 variable "volume_gib" {
   type        = number
-  description = "Root volume of the AMI. CUDA takes 10."
+  description = "Size of the AMI's root volume in GiB. CUDA takes 10."
   default     = 60
 }
 
 variable "openmpi" {
   type        = string
-  description = "Series of Open MPI."
+  description = "Open MPI series: 4 (4.1.x) or 5 (5.0.x)."
   default     = "4"
   validation {
     condition     = contains(["4", "5"], var.openmpi)
-    error_message = "There is Open MPI 4 (4.1.x) and 5 (5.0.x)."
+    error_message = "Set openmpi to 4 (4.1.x) or 5 (5.0.x)."
   }
 }
 
 variable "openmpi_origin" {
   type        = string
-  description = "Where its source comes from."
+  description = "Where the Open MPI source comes from: upstream or debian."
   default     = "upstream"
   validation {
     condition     = contains(["upstream", "debian"], var.openmpi_origin)
-    error_message = "Sources come from upstream, or from debian where that cannot be reached."
+    error_message = "Set openmpi_origin to upstream, or to debian if open-mpi.org cannot be reached."
   }
 }
 
 variable "openmpi_flags" {
   type        = string
-  description = "More options for its configure, separated by spaces."
+  description = "Additional options for Open MPI's configure, separated by spaces."
   default     = "CFLAGS=-O2"
 }
 
 variable "debian_mirror" {
   type        = string
-  description = "Debian's archive, for openmpi_origin debian."
+  description = "Debian archive to use with openmpi_origin debian."
   default     = "https://deb.debian.org/debian"
 }
 
 variable "frameworks" {
   type        = list(string)
-  description = "Sets of Python packages to install: names of files in frameworks/, without .txt."
+  description = "Python package sets to install: file names in frameworks/ without .txt."
   default     = []
 }
 
 variable "skip" {
   type        = map(string)
-  description = "Provisioners that are not to run, by name without .sh, each with the reason. The manifest keeps both."
+  description = "Provisioners to skip: name without .sh and the reason. The manifest records both."
   default     = {}
   validation {
     condition     = length([for reason in values(var.skip) : reason if trimspace(reason) == ""]) == 0
-    error_message = "What is skipped needs a reason, as in skip={\"install-efa\":\"no EFA in this region\"}."
+    error_message = "Give a reason for each skipped provisioner, as in skip={\"install-efa\":\"no EFA in this region\"}."
   }
 }
 
 variable "cache" {
   type        = string
-  description = "A folder of this machine that the build takes files from: wheels for pip, and built/, where what was compiled is kept."
+  description = "Local folder with files for the build: wheels for pip, and built/, which keeps compiled programs."
   default     = "~/.cache/gpumpi/ami"
 }
 
 variable "environment" {
   type        = list(string)
-  description = "NAME=value for all provisioners, e.g. https_proxy or PIP_INDEX_URL in a closed network."
+  description = "NAME=value for all provisioners, for example https_proxy or PIP_INDEX_URL in an air-gapped VPC."
   default     = []
 }
 
 variable "output" {
   type        = string
-  description = "A folder of this machine for the manifests."
+  description = "Local folder for the manifests."
   default     = ".local/ami"
 }
 
 variable "kms_key_id" {
   type        = string
-  description = "Key that encrypts the AMI. Empty: the account's key for EBS, with which it cannot be shared."
+  description = "KMS key that encrypts the AMI. Empty: the account's default EBS key, which prevents sharing."
   default     = ""
 }
 
 variable "share_with" {
   type        = list(string)
-  description = "Accounts that may launch it."
+  description = "Accounts that may launch the AMI."
   default     = []
 }
 
 variable "copy_to" {
   type        = map(string)
-  description = "Regions that it is copied to, each with the key that encrypts it there; alias/aws/ebs is the account's."
+  description = "Regions to copy the AMI to, each with the KMS key to use there; alias/aws/ebs is the account's default."
   default     = {}
 }
 
 variable "tags" {
   type        = map(string)
-  description = "More tags of AMI and snapshots."
+  description = "Additional tags for the AMI and its snapshots."
   default     = {}
 }
 
 variable "ssh_interface" {
   type        = string
-  description = "The way to the machine that builds. session_manager needs no open port; others: public_ip, private_ip."
+  description = "How Packer reaches the build instance. session_manager needs no open port; others: public_ip, private_ip."
   default     = "session_manager"
 }
 
 variable "custom_endpoint" {
   type        = string
-  description = "Another AWS than AWS."
+  description = "EC2 endpoint to use instead of AWS, for example that of a local cloud."
   default     = ""
 }
 
 locals {
-  # The agent's three needs, and nothing of the account: AmazonSSMManagedInstanceCore allows more.
+  # What the SSM agent needs, and nothing in the account: AmazonSSMManagedInstanceCore allows more.
   agent_actions = [
     "ec2messages:*",
     "ssm:UpdateInstanceInformation",
@@ -172,7 +173,7 @@ locals {
     var.tags,
   )
 
-  # Run by a user who may become root; what the login's environment has (a proxy) stays.
+  # The SSH user may run sudo; keep its environment, which may set a proxy.
   as_root = "chmod +x {{ .Path }}; sudo --preserve-env --set-home env {{ .Vars }} {{ .Path }}"
 
   prepare = [

@@ -1,1 +1,1 @@
-"""Measurements: seconds are goals, written into docs/measurements.md; nothing here is a test."""
+"""Benchmarks. Their figures and goals are in docs/measurements.md; nothing here is a test."""

@@ -1,19 +1,19 @@
-"""The longest chain of waits that AWS makes necessary, whatever the program."""
+"""The critical path: the longest chain of waits that AWS imposes on any program."""
 
 from localcloud.aws.durations import DURATIONS
 
 NECESSARY = (
-    ("key for the secrets of the cluster; its role is ready sooner", "kms-key"),
+    ("KMS key for the cluster's secrets; the cluster role is ready sooner", "kms-key"),
     ("control plane", "eks-cluster"),
     ("vpc-cni, without which no node becomes ready", "eks-addon"),
     ("system node group", "eks-node-group"),
     ("add-ons that need a node", "eks-addon"),
 )
-"""Each waits for the one before: EKS user guide, "Amazon EKS add-ons" and "Managed node groups"."""
+"""Each step waits for the previous one: EKS user guide, "Amazon EKS add-ons" and "Managed node groups"."""
 
 
 def necessary_seconds() -> float:
-    """Of AWS time, for a new cluster with its nodes and add-ons."""
+    """Return the AWS time that a new cluster with nodes and add-ons takes at least."""
     return sum(DURATIONS[kind].seconds for _, kind in NECESSARY)
 
 

@@ -1,6 +1,6 @@
-"""`python -m bench.figures`: the plots of docs/plots.md, from the benches' own JSON in docs/figures/, and the page itself.
+"""`python -m bench.figures`: draw the plots in docs/figures/ from the benchmarks' JSON there, and write docs/plots.md.
 
-To take one anew: `python -m bench.scale --json > docs/figures/scale.json`, then this. It measures nothing.
+To update a plot: `python -m bench.scale --json > docs/figures/scale.json`, then run this. It measures nothing itself.
 """
 
 import argparse
@@ -21,17 +21,17 @@ BLUE, ORANGE, GREEN = "#1f6feb", "#d1580c", "#1a7f37"
 
 @dataclass(frozen=True)
 class Figure:
-    """What is drawn of one bench."""
+    """The plots of one benchmark."""
 
     title: str
     reading: str
     """How to read it."""
     draw: Callable[[Any], Mapping[str, str]]
-    """The bench's JSON -> what is behind its name in the file's name, and the SVG."""
+    """Convert the benchmark's JSON to SVGs, by file name suffix."""
 
 
 def _note(result: Any) -> str:
-    """Machine and date, where the JSON has them."""
+    """Return machine and date if the JSON has them."""
     if not isinstance(result, Mapping):
         return ""
     return ", ".join(str(result[key]) for key in ("machine", "date", "remark") if key in result)
@@ -42,8 +42,8 @@ def _rows(result: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _line(name: str, rows: list[dict[str, Any]], x: str, y: str, colour: str) -> Line:
-    return Line(name, tuple((row[x], row[y]) for row in rows if row.get(y)), colour)
+def _line(name: str, rows: list[dict[str, Any]], x: str, y: str, color: str) -> Line:
+    return Line(name, tuple((row[x], row[y]) for row in rows if row.get(y)), color)
 
 
 def _mpi_start(result: Any) -> Mapping[str, str]:
@@ -65,14 +65,14 @@ def _hosts(result: Any) -> Mapping[str, str]:
     joins, start = result["joins"], result["start"]
     lines = [
         _line("all have joined", joins, "nodes", "seconds", BLUE),
-        _line("a node", joins, "nodes", "seconds_a_node", ORANGE),
-        _line("mpiexec, a rank a node", joins, "nodes", "mpiexec", GREEN),
+        _line("per node", joins, "nodes", "seconds_a_node", ORANGE),
+        _line("mpiexec, one rank per node", joins, "nodes", "mpiexec", GREEN),
     ]
     steps = [Bar("AWS has the instances", start["created"]), Bar("all have joined", start["joined"])]
     steps.append(Bar("first mpiexec ended", start["mpiexec"]))
     title = f"From `up` to the first mpiexec, {start['nodes']} nodes"
     return {
-        "": plot.svg(lines, title="Plain EC2: from `scale` to members", x="nodes", y="seconds", note=_note(result)),
+        "": plot.svg(lines, title="EC2 cluster: from `scale` until all have joined", x="nodes", y="seconds", note=_note(result)),
         "-up": plot.bars(steps, title=title, unit="s", note=_note(result)),
     }
 
@@ -84,36 +84,36 @@ def _scale(result: Any) -> Mapping[str, str]:
         _line("destroy", rows, "resources", "destroy", ORANGE),
         _line("up, unchanged", rows, "resources", "unchanged", GREEN),
     ]
-    return {"": plot.svg(lines, title="A stack that grows", x="resources", y="seconds", note=_note(result))}
+    return {"": plot.svg(lines, title="Growing stack", x="resources", y="seconds", note=_note(result))}
 
 
 FIGURES: Mapping[str, Figure] = {
     "mpi_start": Figure(
         "The MPI start curve",
-        "From a job's submission until its first rank and all ranks run, by workers and launcher. Both axes are logarithmic.",
+        "Time from submission until the first rank and all ranks run, by workers and launcher. Both axes are logarithmic.",
         _mpi_start,
     ),
     "kubernetes_scale": Figure(
         "A thousand nodes",
-        "Simulated nodes come, a queue of jobs fills them, they go; and the most memory that each program of the cluster had.",
+        "Simulated nodes start, a queue of jobs fills them, they are removed. Also the peak memory of each cluster program.",
         _kubernetes_scale,
     ),
     "hosts": Figure(
-        "Plain EC2 clusters",
-        "How long nodes take to become members, by their number, and what `pulumi up` and the first `mpiexec` take before.",
+        "EC2 clusters",
+        "Time until nodes have joined, by number of nodes, and the duration of `pulumi up` and the first `mpiexec`.",
         _hosts,
     ),
     "scale": Figure(
         "Stacks of hundreds of resources",
-        "One stack with 1 to 24 pools: create, run again without a change, destroy. Both axes are logarithmic.",
+        "A stack with 1 to 24 pools: create, update without changes, destroy. Both axes are logarithmic.",
         _scale,
     ),
 }
-"""By the bench's name, which is the JSON's."""
+"""By name of the benchmark and of its JSON file."""
 
 
 def drawn(folder: Path = FOLDER) -> dict[str, str]:
-    """File name -> SVG, of every JSON in the folder."""
+    """Draw every JSON file in the folder; return SVGs by file name."""
     found = {}
     for name, figure in FIGURES.items():
         file = folder / f"{name}.json"
@@ -124,10 +124,10 @@ def drawn(folder: Path = FOLDER) -> dict[str, str]:
 
 
 def page(folder: Path = FOLDER) -> str:
-    """docs/plots.md."""
-    lines = ["# Plots", "", "Drawn by `python -m bench.figures` from the benches' own JSON, which lies beside each; tables and"]
+    """Return the text of docs/plots.md."""
+    lines = ["# Plots", "", "Drawn by `python -m bench.figures` from the JSON file linked below each plot. Tables and"]
     lines += [
-        "conditions are in [measurements.md](measurements.md). A bench that is not here has not been taken with `--json` yet.",
+        "conditions are in [measurements.md](measurements.md). Other benchmarks have not been recorded with `--json` yet.",
         "",
     ]
     files = drawn(folder)
@@ -142,7 +142,7 @@ def page(folder: Path = FOLDER) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.figures", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print which files were written, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the names of the written files as JSON")
     arguments = parser.parse_args()
     files = drawn()
     for name, text in files.items():

@@ -1,6 +1,6 @@
-"""`python -m bench.hosts`: plain EC2 clusters on this machine: from `up` to the first mpiexec, and how long N nodes take to join.
+"""`python -m bench.hosts`: EC2 clusters on this machine: from `up` to the first mpiexec, and the time until N nodes have joined.
 
-All hosts boot on this machine's cores: how the time grows with their number is the machine's as much as the program's.
+All hosts share this machine's cores, so the growth with the number of nodes depends on the machine as much as on the program.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from localcloud.stack import LocalStack
 
 STACK = "local-ec2"
 NODES = (2, 4, 8, 16)
-"""The master among them."""
+"""Including the head node."""
 LIMIT_SECONDS = 1800.0
 EVERY_SECONDS = 0.5
 
@@ -40,20 +40,20 @@ class Start:
     created: float
     joined: float
     mpiexec: float
-    """The first one, of a rank per slot, has ended."""
+    """End of the first mpiexec, with one rank per slot."""
     nodes: int
     load: float
-    """Of the machine, the minute before."""
+    """Load average of the machine in the minute before."""
 
 
 @dataclass(frozen=True)
 class Joined:
     nodes: int
     seconds: float
-    """From the group's new size until the master's hostfile has all."""
+    """From the new group size until the head node's hostfile lists all nodes."""
     seconds_a_node: float
     mpiexec: float
-    """A rank on each node."""
+    """With one rank per node."""
     load: float
 
 
@@ -66,7 +66,7 @@ class Bench:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         self._stack.set_config("gpumpi:target.ssh.publicKeys[0]", key.with_suffix(".pub").read_text().strip())
         self._stack.set_config("gpumpi:pools[0].maxSize", str(max(NODES) - 1))
-        os.environ.update(self._environment)  # the verbs look there for AWS, as in a user's shell
+        os.environ.update(self._environment)  # commands read the AWS settings from there, as in a user's shell
         self._cluster = PlainCluster(STACK, self._stack.project)
 
     def start(self) -> Start:
@@ -81,7 +81,7 @@ class Bench:
         return Start(created, joined, seconds(), nodes, load)
 
     def join(self, nodes: int) -> Joined:
-        """All workers at once, from none."""
+        """Scale from zero to this number of nodes at once."""
         self._cluster.scale(0)
         self._wait()
         load, seconds = _load(), _clock()
@@ -95,7 +95,7 @@ class Bench:
         self._stack.run("destroy")
 
     def _wait(self) -> int:
-        """How many nodes have joined."""
+        """Wait until all nodes have joined and return their number."""
         look = partial(hostfile.look, identity=self._key)
         seen = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
         return seen.in_service + 1
@@ -108,9 +108,9 @@ class Bench:
 
 
 def _clock() -> Callable[[], float]:
-    """Seconds since now."""
-    began = time.monotonic()
-    return lambda: round(time.monotonic() - began, 1)
+    """Start a clock and return a function that returns its seconds."""
+    started = time.monotonic()
+    return lambda: round(time.monotonic() - started, 1)
 
 
 def _load() -> float:
@@ -119,7 +119,7 @@ def _load() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="how many, the master among them")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="numbers of nodes, including the head node")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     able = examine()
@@ -146,7 +146,9 @@ def main() -> None:
 def _show(start: Start, joins: list[Joined]) -> None:
     first = Table("nodes", "created, s", "joined, s", "first mpiexec ended, s", "load before", title="From `up`")
     first.add_row(*map(str, (start.nodes, start.created, start.joined, start.mpiexec, start.load)))
-    growth = Table("nodes", "joined, s", "s a node", "mpiexec, s", "load before", title="From `scale`, workers from none")
+    growth = Table(
+        "nodes", "joined, s", "s per node", "mpiexec, s", "load before", title="From `scale`, starting without workers"
+    )
     for one in joins:
         growth.add_row(*map(str, (one.nodes, one.seconds, one.seconds_a_node, one.mpiexec, one.load)))
     for table in (first, growth):

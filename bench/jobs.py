@@ -1,4 +1,4 @@
-"""`python -m bench.jobs`: an MPI job from the command to its success, and how one gets over a killed worker."""
+"""`python -m bench.jobs`: time of an MPI job from submission to success, and its recovery from a killed worker."""
 
 import argparse
 import json
@@ -40,19 +40,19 @@ world.Barrier()
 if world.rank == 0:
     file.unlink()
 """
-"""A second a step; what was done is kept on the shared volume."""
+"""One second per step; progress is saved on the shared volume."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
+    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
     with running(STACK, arguments.cloud) as shell:
         bench = Bench.of(shell)
-        say("a first job, for what is only slow once")
+        say("warm-up job")
         submitted(bench)
         runs = []
         for number in range(1, arguments.repeats + 1):
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def submitted(bench: Bench) -> dict[str, float]:
-    """Seconds from the start of `scripts/cluster submit --follow` to each stage."""
+    """Return the seconds from the start of `scripts/cluster submit --follow` to each stage."""
     name = "bench-submitted"
     file = bench.shell.kubeconfig.parent / "job.yaml"
     file.write_text(yaml.safe_dump(_job(name, PROGRAM)))
@@ -95,10 +95,10 @@ def submitted(bench: Bench) -> dict[str, float]:
 
 
 def worker_killed(bench: Bench) -> dict[str, float]:
-    """Seconds from the end of a worker's processes until the launcher has noticed and until the job has succeeded."""
+    """Kill a worker's processes; return the seconds until the launcher notices and until the job succeeds."""
     name = "bench-killed"
     with bench.watched(name, WORKERS, "mpijob") as timeline:
-        # a run that was broken off has left its own
+        # an aborted run may have left its file
         bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
             if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
@@ -117,7 +117,7 @@ def worker_killed(bench: Bench) -> dict[str, float]:
 
 
 def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
-    """A log may break off where its container has just begun."""
+    """Wait for the step in the log. Following a log can end early if its container has just started, so try again."""
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
     while "launcher ended" not in seen.times:
         for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
@@ -128,7 +128,7 @@ def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
 
 
 def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
-    """Its end is that of all others in its container, as if memory had run out."""
+    """Return process 1 of a worker's container. Killing it ends the whole container, as running out of memory does."""
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [

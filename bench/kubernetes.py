@@ -1,4 +1,4 @@
-"""`python -m bench.kubernetes`: how long until an EKS cluster of the local AWS is one system and two GPU nodes that take pods."""
+"""`python -m bench.kubernetes`: time until a local EKS cluster has one system node and two GPU nodes that accept pods."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from testkit.eks_clusters import Account
 from testkit.node_groups import node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
-"""Goals: with a local cloud that starts first, and in one that runs. What is built from source is in the cache."""
+"""Goals, including the start of the local cloud and in a running one. Programs built from source are cached."""
 SYSTEM, GPU = ("system", 1, "m7i.large"), ("train", 2, "p4d.24xlarge")
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows, indent=1))
         return
-    table = Table("local cloud", "its start", "control plane", "nodes", "seconds in all", "goal", "its end")
+    table = Table("local cloud", "start", "control plane", "nodes", "total seconds", "goal", "deletion")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     Console().print(table)
@@ -52,7 +52,7 @@ def measure() -> list[dict[str, str | float]]:
 
 
 def life(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
-    """One cluster with its nodes, from creation to deletion."""
+    """Create and delete one cluster with its nodes."""
     with ExitStack() as groups:
         with stopwatch() as control_plane:
             cluster = account.create(name)
@@ -76,7 +76,7 @@ def life(account: Account, name: str, start: float, goal: float) -> dict[str, st
 
 @contextmanager
 def stopwatch() -> Iterator[list[float]]:
-    """The seconds that the block took, once it is over."""
+    """Measure the block; the list gets its seconds when it ends."""
     taken: list[float] = []
     begun = time.perf_counter()
     yield taken

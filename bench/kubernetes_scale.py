@@ -1,4 +1,4 @@
-"""`python -m bench.kubernetes_scale`: a thousand simulated GPU nodes come and go, and the queue fills them with MPI jobs."""
+"""`python -m bench.kubernetes_scale`: start a thousand simulated GPU nodes, fill them with queued MPI jobs, remove them."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ from localcloud.kubernetes.nodes.labels import SIMULATED
 
 STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
-"""Nodes, workers of the big job, number of small ones, workers of each: together more than fit at once."""
+"""Nodes, workers of the big job, number of small jobs, workers of each: more than fit at once."""
 ANY_QUOTA = {"L-417A185B": 1e6}
 """vCPUs of P instances."""
 LIMIT_SECONDS = 1500.0
@@ -33,23 +33,23 @@ LIMIT_SECONDS = 1500.0
 
 @dataclass
 class Seen:
-    """What the watches tell; the order of events is the API server's own."""
+    """State collected from watches. Events are in the API server's order."""
 
     sizes: dict[str, int]
-    """Job -> its workers."""
+    """Job -> number of workers."""
     nodes: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     most_nodes: int = 0
     bound: dict[str, set[str]] = field(default_factory=dict)
-    """Job -> its workers that have a node, or had one."""
+    """Job -> workers that have been bound to a node."""
     whole: dict[str, float] = field(default_factory=dict)
-    """Job -> when all its workers had one."""
+    """Job -> time at which all its workers were bound."""
     over: dict[str, float] = field(default_factory=dict)
-    """Job -> when it had succeeded."""
+    """Job -> time of its success."""
     queued: dict[str, str] = field(default_factory=dict)
-    """Job -> when it entered the queue, as the API server says."""
+    """Job -> time at which it entered the queue, from the API server."""
     admitted: list[str] = field(default_factory=list)
-    """Jobs in the order in which they got their quota."""
+    """Jobs in the order in which they got quota."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def hear_node(self, kind: str, node: Object, _: float) -> None:
@@ -95,7 +95,7 @@ class Seen:
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
     def overtaken(self) -> list[str]:
-        """Jobs that got their quota before one that had entered the queue in an earlier second; within one, none is first."""
+        """Return jobs admitted before one that was queued in an earlier second. Times have a resolution of one second."""
         later = [self.queued[job] for job in self.admitted]
         return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
 
@@ -105,7 +105,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """The pool's node group, resized as by its owner."""
+    """The pool's node group, resized through the EKS API."""
 
     bench: Bench
 
@@ -133,9 +133,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--big", type=int, default=BIG, help="workers of the big job")
-    parser.add_argument("--jobs", type=int, default=SMALL_JOBS, help="small jobs, half of them before the big one")
+    parser.add_argument(
+        "--jobs", type=int, default=SMALL_JOBS, help="number of small jobs, half of them submitted before the big one"
+    )
     parser.add_argument("--small", type=int, default=SMALL, help="workers of a small job")
-    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
+    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
@@ -149,7 +151,7 @@ def main() -> None:
 
 
 def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
-    """Job -> workers, in the order of submission: the big one in the middle."""
+    """Return the workers of each job in the order of submission, with the big job in the middle."""
     every = [(f"small-{number}", small) for number in range(jobs)]
     return dict([*every[: jobs // 2], ("big", big), *every[jobs // 2 :]])
 
@@ -170,25 +172,25 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
         for path, hear in watches.items():
             watching.enter_context(Watch(bench.shell.kubeconfig, path, hear))
         say(f"node group 0 -> {nodes}")
-        begun = time.time()
+        started = time.time()
         group.resize(nodes, nodes)
-        seen.wait(lambda: len(seen.ready) == nodes, "nodes come")
-        seconds[f"nodes 0 -> {nodes}"] = round(time.time() - begun, 1)
+        seen.wait(lambda: len(seen.ready) == nodes, "starting nodes")
+        seconds[f"nodes 0 -> {nodes}"] = round(time.time() - started, 1)
         say(f"{len(wanted)} jobs with {sum(wanted.values())} workers")
-        begun = time.time()
+        started = time.time()
         for name, workers in wanted.items():
             bench.submit(_job(name, workers), described)
-        seconds["submitting the jobs"] = round(time.time() - begun, 1)
-        seen.wait(lambda: len(seen.whole) == len(wanted), "jobs are bound")
-        seconds["submission -> big job bound"] = round(seen.whole["big"] - begun, 1)
-        seconds["submission -> all jobs bound"] = round(max(seen.whole.values()) - begun, 1)
-        seen.wait(lambda: len(seen.over) == len(wanted), "jobs end")
-        seconds["submission -> all jobs over"] = round(max(seen.over.values()) - begun, 1)
+        seconds["submitting the jobs"] = round(time.time() - started, 1)
+        seen.wait(lambda: len(seen.whole) == len(wanted), "binding jobs")
+        seconds["submission -> big job bound"] = round(seen.whole["big"] - started, 1)
+        seconds["submission -> all jobs bound"] = round(max(seen.whole.values()) - started, 1)
+        seen.wait(lambda: len(seen.over) == len(wanted), "finishing jobs")
+        seconds["submission -> all jobs over"] = round(max(seen.over.values()) - started, 1)
         say(f"node group {nodes} -> 0")
-        begun = time.time()
+        started = time.time()
         group.resize(0, nodes)
-        seen.wait(lambda: not seen.nodes, "nodes go")
-        seconds[f"nodes {nodes} -> 0"] = round(time.time() - begun, 1)
+        seen.wait(lambda: not seen.nodes, "removing nodes")
+        seconds[f"nodes {nodes} -> 0"] = round(time.time() - started, 1)
     problems = list(_problems(seen, nodes, group.instances()))
     return {
         "nodes": nodes,
@@ -202,15 +204,15 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
 
 def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
     if seen.most_nodes != nodes:
-        yield f"there were {seen.most_nodes} nodes at a time, not {nodes}"
+        yield f"the maximum was {seen.most_nodes} nodes, expected {nodes}"
     if seen.nodes or instances:
         yield f"{len(seen.nodes)} nodes and {instances} instances are left"
     if overtaken := seen.overtaken():
-        yield f"jobs were admitted before others that waited longer: {', '.join(overtaken)}"
+        yield f"jobs were admitted before jobs that had waited longer: {', '.join(overtaken)}"
 
 
 def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
-    """The pool with so many nodes, all simulated; launchers run on them too, since nothing real stands behind their workers."""
+    """Return the description with this many simulated nodes. Launchers run on them too, because workers are not real."""
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
         one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one
@@ -224,7 +226,7 @@ def _let_queue_know(bench: Bench, described: ClusterDescription) -> None:
     patch = json.dumps({"spec": {"resourceGroups": spec["resourceGroups"], "queueingStrategy": spec["queueingStrategy"]}})
     done = bench.shell.kubectl("patch", "clusterqueue", QUEUE_NAME, "--type", "merge", "-p", patch)
     if done.code:
-        sys.exit(f"the queue cannot grow: {done.err}")
+        sys.exit(f"cannot raise the queue's quota: {done.err}")
 
 
 def _job(name: str, workers: int) -> dict[str, object]:
@@ -234,18 +236,18 @@ def _job(name: str, workers: int) -> dict[str, object]:
 def _show(result: dict[str, Any]) -> None:
     console = Console()
     title = f"{result['nodes']} nodes, {result['jobs']} jobs, {result['workers']} workers"
-    table = Table("what", "seconds", title=title)
+    table = Table("step", "seconds", title=title)
     for what, seconds in result["seconds"].items():
         table.add_row(what, str(seconds))
     console.print(table)
-    memory = Table("program", "most memory, MiB")
+    memory = Table("program", "peak memory, MiB")
     for name, peak in sorted(result["peakMib"].items(), key=lambda one: -one[1]):
         memory.add_row(name, str(peak))
     console.print(memory)
     for problem in result["problems"]:
         console.print(f"WRONG: {problem}", style="red")
     if not result["problems"]:
-        console.print("none too many, none left, nobody overtaken")
+        console.print("no surplus nodes, nothing left over, jobs admitted in order")
 
 
 if __name__ == "__main__":

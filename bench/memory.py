@@ -1,4 +1,4 @@
-"""How much memory a cluster's own programs take, at most."""
+"""Peak memory of a cluster's own programs."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ EVERY_SECONDS = 1.0
 PROGRAMS = {
     "kube-apiserver": "API server",
     "etcd": "etcd",
-    "kube-controller": "controller manager",  # as the kernel shortens it
+    "kube-controller": "controller manager",  # truncated by the kernel
     "kube-controller-manager": "controller manager",
     "kube-scheduler": "scheduler",
     "kwok": "kwok",
@@ -23,7 +23,7 @@ PROGRAMS = {
 
 
 class Peaks(threading.Thread):
-    """Looks every second; `peaks` has the most that was seen, in MiB."""
+    """Samples memory every second; `peaks` has the maximum in MiB by program."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Peaks(threading.Thread):
                 self.peaks[name] = max(used, self.peaks.get(name, 0))
 
     def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
-        """Those of this cloud's clusters, by their command or, of a pod, by their control group."""
+        """Yield the processes of this cloud's clusters, found by command line or, for pods, by cgroup."""
         for process in psutil.process_iter(["name", "cmdline"]):
             if process.pid == self._aws:
                 yield process, "local AWS"
@@ -61,7 +61,7 @@ class Peaks(threading.Thread):
 
 
 def groups_of(pid: int) -> str:
-    """A process's control groups; none once it is gone."""
+    """Return a process's cgroups; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:

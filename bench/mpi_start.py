@@ -1,4 +1,4 @@
-"""`python -m bench.mpi_start`: how long from a job's submission until its ranks run, by workers and launcher."""
+"""`python -m bench.mpi_start`: time from a job's submission until its ranks run, by workers and launcher."""
 
 import argparse
 import json
@@ -20,23 +20,23 @@ REPEATS = 3
 IMAGE = "gpumpi/openmpi:5"
 STACK, POOL = "start", "train"
 RESOURCES = {"cpu": "1", "memory": "256Mi", "sharedMemoryMib": 64}
-"""Of a worker that shares its node with many."""
+"""Requests of a worker that shares its node with many others."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="like 2,4,8")
+    parser.add_argument("--workers", type=_numbers, default=WORKERS, help="numbers of workers, for example 2,4,8")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--image", default=IMAGE)
-    parser.add_argument("--cloud", type=Path, help="a local cloud in which the stack runs; it is left as it is")
-    parser.add_argument("--plot", type=Path, help="an SVG file to write")
+    parser.add_argument("--cloud", type=Path, help="local cloud in which the stack is already running; it stays unchanged")
+    parser.add_argument("--plot", type=Path, help="write a plot to this SVG file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     about = machine()
     with running(STACK, arguments.cloud) as shell:
         bench = Bench.of(shell)
         for launcher in LAUNCHERS:
-            say(f"{launcher}: a first job, for what is only slow once")
+            say(f"{launcher}: warm-up job")
             measure(bench, launcher, 2, arguments.image)
         rows = [
             row(bench, launcher, workers, arguments.repeats, arguments.image)
@@ -56,7 +56,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> dict[str, Any]:
-    """The run that is in the middle by its time to all ranks, of those that succeeded."""
+    """Return the successful run with the median time until all ranks run."""
     runs: list[dict[str, Any]] = []
     for number in range(1, repeats + 1):
         try:
@@ -75,7 +75,7 @@ def row(bench: Bench, launcher: str, workers: int, repeats: int, image: str) -> 
 
 
 def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, Any]:
-    """Seconds from the submission to each stage."""
+    """Return the seconds from submission to each stage."""
     name = f"start-{launcher}-{workers}"
     job = {
         "name": name,
@@ -93,12 +93,12 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
         begun = bench.submit(job, bench.without_gpus(POOL))
         try:
             if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
-                raise SystemExit(f"{name} is not over after {LIMIT_SECONDS:.0f} s; it reached {timeline.since(begun)}")
+                raise SystemExit(f"{name} has not ended after {LIMIT_SECONDS:.0f} s; it reached {timeline.since(begun)}")
             ranks = bench.printed(name, "ranks")
         finally:
             bench.remove(name)
     if len(ranks) != workers:
-        raise SystemExit(f"{name} has {len(ranks)} ranks, not {workers}")
+        raise SystemExit(f"{name} has {len(ranks)} ranks, expected {workers}")
     return {
         **timeline.since(begun),
         "first rank": round(min(began for began, _, _ in ranks) - begun, 2),
@@ -113,10 +113,10 @@ def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         plot.Line(
             f"{launcher}, {kind}",
             tuple((one["workers"], one[kind]) for one in rows if one["launcher"] == launcher and kind in one),
-            colour,
+            color,
             dashed=kind == "first rank",
         )
-        for launcher, colour in zip(LAUNCHERS, ("#1f6feb", "#d1580c"), strict=True)
+        for launcher, color in zip(LAUNCHERS, ("#1f6feb", "#d1580c"), strict=True)
         for kind in ("all ranks", "first rank")
     ]
     return plot.svg(

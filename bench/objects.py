@@ -1,4 +1,4 @@
-"""`python -m bench.objects`: 500 objects through the Kubernetes stand-in and by `kubectl apply --server-side` in the same run."""
+"""`python -m bench.objects`: create 500 objects with the Kubernetes provider emulator and with `kubectl apply --server-side`."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ from testkit.projects import Project
 
 COUNT = 500
 PARALLEL = 16
-"""Requests at once."""
+"""Concurrent requests."""
 PROGRAM = """
     for manifest in json.loads(pathlib.Path("objects.json").read_text()):
         made = {"ConfigMap": k8s.core.v1.ConfigMap, "Role": k8s.rbac.v1.Role, "Service": k8s.core.v1.Service}[manifest["kind"]]
@@ -39,7 +39,7 @@ PROGRAM = """
 
 
 def manifests(count: int) -> list[dict[str, Any]]:
-    """Objects of three kinds that nobody waits for."""
+    """Return objects of three kinds that need no await logic."""
     found: list[dict[str, Any]] = []
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
     for number in range(count):
@@ -54,7 +54,7 @@ def manifests(count: int) -> list[dict[str, Any]]:
 
 
 def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds of each run; the folder's name becomes the namespace."""
+    """Return the seconds of each Pulumi operation. The folder's name becomes the namespace."""
     namespace = folder.name
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     cloud = LocalCloud(folder / "cloud")
@@ -66,9 +66,9 @@ def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]
         kube.write(PROGRAM)
         seconds = {}
         for name, run in (("create", kube.up), ("unchanged", kube.up), ("refresh", kube.refresh), ("delete", kube.destroy)):
-            began = time.monotonic()
+            started = time.monotonic()
             outcome = run()
-            seconds[name] = time.monotonic() - began
+            seconds[name] = time.monotonic() - started
             if not outcome.ok:
                 sys.exit(f"pulumi, {name}, failed:\n{outcome.output}")
         return seconds
@@ -77,13 +77,13 @@ def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]
 
 
 def saved_once(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """The same, but the engine writes its state in the end only: what a killed one had made would be forgotten."""
+    """Measure without checkpoints: the engine saves its state only at the end, so a killed one would lose track of objects."""
     with mock.patch.dict(os.environ, {"PULUMI_SKIP_CHECKPOINTS": "true"}):
         return with_pulumi(folder, plane, objects)
 
 
-def with_stand_in(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
-    """The stand-in alone: Check and Create of each object as the engine sends them, so many at once."""
+def with_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+    """Measure the emulator alone: Check and Create of each object as the engine sends them, concurrently."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "alone"}})
     running, port = server.start(0)
     try:
@@ -92,9 +92,9 @@ def with_stand_in(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[st
             config = encode({"kubeconfig": plane.kubeconfig(), "namespace": "alone"})
             urn = "urn:pulumi:dev::tiny::pulumi:providers:kubernetes::cluster"
             stub.Configure(provider_pb2.ConfigureRequest(args=config, urn=urn, acceptSecrets=True))
-            began = time.monotonic()
+            started = time.monotonic()
             list(pool.map(partial(_create, stub), objects))
-            return {"create": time.monotonic() - began}
+            return {"create": time.monotonic() - started}
     finally:
         running.stop(None).wait()
 
@@ -115,9 +115,9 @@ def with_kubectl(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]
     apply = ["apply", "--server-side", "-f", str(file)]
     seconds = {}
     for name, verb in (("create", apply), ("unchanged", apply), ("delete", ["delete", "-f", str(file)])):
-        began = time.monotonic()
+        started = time.monotonic()
         ran = subprocess.run([*base, *verb], capture_output=True, text=True, check=False)
-        seconds[name] = time.monotonic() - began
+        seconds[name] = time.monotonic() - started
         if ran.returncode:
             sys.exit(f"kubectl, {name}, failed:\n{ran.stderr}")
     return seconds
@@ -135,16 +135,16 @@ def main() -> None:
         try:
             plane.start()
             kubectl = with_kubectl(folder, plane, objects)
-            alone = with_stand_in(plane, objects)
+            alone = with_emulator(plane, objects)
             pulumi = with_pulumi(folder / "pulumi", plane, objects)
             once = saved_once(folder / "saved-once", plane, objects)
         finally:
             plane.stop()
     rows = {
         "kubectl --server-side": kubectl,
-        "the stand-in alone": alone,
-        "pulumi with the stand-in": pulumi,
-        "the same, state saved once": once,
+        "emulator alone": alone,
+        "pulumi with the emulator": pulumi,
+        "pulumi, state saved once": once,
     }
     if arguments.json:
         print(json.dumps({"objects": len(objects), "seconds": rows}, indent=1))

@@ -1,4 +1,4 @@
-"""A local cluster with the whole platform, to measure in; and what a figure needs beside it."""
+"""A local cluster with the whole platform for benchmarks, and a description of the machine."""
 
 import os
 import platform
@@ -22,17 +22,17 @@ STACKS = ROOT / "bench" / "stacks"
 
 
 def say(line: str) -> None:
-    """Progress, beside the result."""
+    """Print progress to stderr; the result goes to stdout."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> Iterator[JobCluster]:
-    """The stack of bench/stacks, from nothing to nothing; or as it runs in a local cloud that is left as it is.
+    """Create a stack of bench/stacks and destroy it at the end, or use the one in a running local cloud.
 
-    `nodes`: how many may be real, where it is not the default.
+    `nodes`: limit of real nodes, if not the default.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))  # not without removing what it made
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # run the cleanup below
     with TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(cloud_folder or folder / "cloud")
@@ -42,8 +42,8 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
             cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
             done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(STACKS), "-o", str(cluster.kubeconfig))
             if done.code:
-                sys.exit(f"there is no kubeconfig:\n{done.err}")
-            os.environ.update(cluster.environment)  # its credentials come from `aws eks get-token`
+                sys.exit(f"cannot write a kubeconfig:\n{done.err}")
+            os.environ.update(cluster.environment)  # `aws eks get-token` needs it for credentials
             yield cluster
         finally:
             if cloud_folder is None:
@@ -61,11 +61,11 @@ def _bring_up(cloud: LocalCloud, stack: str, nodes: str) -> None:
     made = wanted.run("up")
     if not made.ok:
         sys.exit(f"pulumi up of {stack} failed:\n{made.output[-4000:]}")
-    say(f"it is up after {made.seconds:.0f} s")
+    say(f"the stack is up after {made.seconds:.0f} s")
 
 
 def machine() -> dict[str, str | float]:
-    """Where and when, and how busy it is before anything begins."""
+    """Return date, machine and its current load."""
     memory = psutil.virtual_memory().total / 2**30
     text = f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
     return {"date": date.today().isoformat(), "machine": text, "load": round(os.getloadavg()[0], 1)}

@@ -1,5 +1,7 @@
-"""Charts as SVG, on the standard library alone, the same bytes for the same numbers. Lines have both axes logarithmic, as times
-over powers of two are read; bars begin at zero."""
+"""SVG charts with the standard library only; the same numbers give the same bytes.
+
+Line charts have logarithmic axes, because they show times over powers of two; bars start at zero.
+"""
 
 import math
 from collections.abc import Sequence
@@ -14,16 +16,16 @@ INK, GRID = "#57606a", "#d0d7de"
 
 @dataclass(frozen=True)
 class Line:
-    """One series."""
+    """A series of points."""
 
     name: str
     points: tuple[tuple[float, float], ...]
-    colour: str
+    color: str
     dashed: bool = False
 
 
 def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
-    """The whole document."""
+    """Return a line chart as an SVG document."""
     across = sorted({point[0] for line in lines for point in line.points})
     up = _ticks([point[1] for line in lines for point in line.points])
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -46,25 +48,25 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
     _text(root, LEFT, HEIGHT - 8, note, {"font-size": "10"})
     for number, line in enumerate(lines):
         dashes = {"stroke-dasharray": "5 4"} if line.dashed else {}
-        _stroke(root, [(column(one), height(other)) for one, other in line.points], line.colour, {"stroke-width": "2", **dashes})
+        _stroke(root, [(column(one), height(other)) for one, other in line.points], line.color, {"stroke-width": "2", **dashes})
         for one, other in line.points:
-            SubElement(root, "circle", {"cx": f"{column(one)}", "cy": f"{height(other)}", "r": "3", "fill": line.colour})
+            SubElement(root, "circle", {"cx": f"{column(one)}", "cy": f"{height(other)}", "r": "3", "fill": line.color})
         level = TOP + 10 + 20 * number
-        _stroke(root, [(right + 16, level), (right + 44, level)], line.colour, {"stroke-width": "2", **dashes})
+        _stroke(root, [(right + 16, level), (right + 44, level)], line.color, {"stroke-width": "2", **dashes})
         _text(root, right + 50, level + 4, line.name)
     return _document(root)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One number."""
+    """A named value."""
 
     name: str
     value: float
 
 
 def bars(every: Sequence[Bar], *, title: str, unit: str, note: str) -> str:
-    """A bar below the other, in the order given; each with its number."""
+    """Return a chart of horizontal bars in the given order, each with its value."""
     left, thickness, gap = 230, 18, 10
     most = max((bar.value for bar in every), default=0.0) or 1.0
     height = TOP + len(every) * (thickness + gap) + 30
@@ -94,7 +96,7 @@ def _document(root: Element) -> str:
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """1, 2, 5, 10, ... around all values."""
+    """Return ticks 1, 2, 5, 10, ... that enclose all values."""
     every = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 2, 5)]
     low = max(tick for tick in every if tick <= min(values))
     high = min(tick for tick in every if tick >= max(values))
@@ -106,9 +108,9 @@ def _placed(value: float, low: float, high: float, start: float, end: float) -> 
     return start + share * (end - start)
 
 
-def _stroke(root: Element, points: Sequence[tuple[float, float]], colour: str, more: dict[str, str] | None = None) -> None:
+def _stroke(root: Element, points: Sequence[tuple[float, float]], color: str, more: dict[str, str] | None = None) -> None:
     text = " ".join(f"{one},{other}" for one, other in points)
-    SubElement(root, "polyline", {"points": text, "fill": "none", "stroke": colour, **(more or {})})
+    SubElement(root, "polyline", {"points": text, "fill": "none", "stroke": color, **(more or {})})
 
 
 def _text(root: Element, across: float, down: float, text: str, more: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`python -m bench.scale`: stacks of about 100 to 500 resources, how the time grows."""
+"""`python -m bench.scale`: how the time of Pulumi operations grows for stacks of about 100 to 500 resources."""
 
 import argparse
 import json
@@ -17,11 +17,11 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 
 POOLS = (1, 8, 16, 24)
-"""Every pool brings about 20 resources."""
+"""Each pool has about 20 resources."""
 
 
 def stack_file(folder: Path, pools: int) -> str:
-    """Write a stack with so many pools; return its name."""
+    """Write a stack file with this many pools; return the stack's name."""
     name = f"scale-{pools}"
     entries = [{"name": f"pool{number}", "instanceType": "g6.8xlarge", "maxSize": 1} for number in range(pools)]
     config = {"aws:region": "us-west-2", "gpumpi:target": {"kind": "eks"}, "gpumpi:pools": entries}

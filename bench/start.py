@@ -1,4 +1,4 @@
-"""`python -m bench.start`: what a user waits for before anything happens (imports, help, validation)."""
+"""`python -m bench.start`: startup time of commands (imports, help, validation)."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ COMMANDS = {
         1.5,
     ),
 }
-"""What runs, and the goal in seconds."""
+"""Command and goal in seconds."""
 
 
 def main() -> None:

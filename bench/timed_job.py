@@ -1,4 +1,4 @@
-"""One MPI job in a running cluster, watched from its submission to its end."""
+"""An MPI job in a running cluster, watched from submission to its end."""
 
 import json
 import time
@@ -29,17 +29,17 @@ ranks = world.gather((began, time.time(), os.environ["GPUMPI_NODE"]))
 if world.rank == 0:
     print("ranks", json.dumps(ranks), flush=True)
 """
-"""Every rank tells when its program began, and when it had met all the others."""
+"""Each rank reports when its program started and when it passed the barrier with all others."""
 LIMIT_SECONDS = 600.0
 
 
 class JobFailed(Exception):
-    """A job did not do what it should; the message has its log's end."""
+    """A job failed or printed no result; the message has the end of its log."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A cluster, asked by one client that has its credentials already."""
+    """A cluster with a client that is already authenticated."""
 
     shell: JobCluster
     client: Cluster
@@ -55,7 +55,7 @@ class Bench:
         return self.described.namespaces[0].name
 
     def without_gpus(self, pool: str) -> ClusterDescription:
-        """As if the pool's nodes had none: then many workers find room on one."""
+        """Return the description without the pool's GPUs, so that many workers fit on one node."""
         pools = [
             one.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if one.name == pool else one
             for one in self.described.pools
@@ -64,7 +64,7 @@ class Bench:
 
     @contextmanager
     def watched(self, name: str, workers: int, launcher: str) -> Iterator[Timeline]:
-        """Whatever becomes of a job that is submitted inside."""
+        """Record the timeline of a job that is submitted inside the block."""
         timeline = Timeline(workers)
         base, selector = f"namespaces/{self.namespace}", f"{JOB_LABEL}={name}"
         jobs = f"/apis/kubeflow.org/v2beta1/{base}/mpijobs" if launcher == "mpijob" else f"/apis/batch/v1/{base}/jobs"
@@ -77,14 +77,14 @@ class Bench:
             yield timeline
 
     def submit(self, values: Mapping[str, object], described: ClusterDescription) -> float:
-        """When it began."""
+        """Submit the job and return the start time."""
         pieces = render(judged(values, described), described)
         begun = time.time()
         job_objects.create(self.client, pieces)
         return begun
 
     def printed(self, name: str, word: str) -> Any:
-        """The JSON that the launcher printed after a word. Raises JobFailed where it did not."""
+        """Return the JSON that the launcher printed after a word. Raises JobFailed if there is none."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
         if line is None:
@@ -92,7 +92,7 @@ class Bench:
         return json.loads(line.split(" ", 1)[1])
 
     def remove(self, name: str) -> None:
-        """Until no pod of it is left."""
+        """Cancel the job and wait until all its pods are gone."""
         self.shell.cluster("cancel", name)
         waiting = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))
         waiting(lambda: self.client.list("Pod", self.namespace, {JOB_LABEL: name}))

@@ -1,4 +1,4 @@
-"""The life of one job: when each of its stages was reached."""
+"""Timeline of a job: when it reached each stage."""
 
 import threading
 from collections.abc import Callable
@@ -13,11 +13,11 @@ STAGES = ("created", "admitted", "pods made", "pods bound", "workers ready", "la
 
 @dataclass
 class Timeline:
-    """Hears of pods and of the job's own object; safe for several threads."""
+    """Collects events of a job and its pods; thread-safe."""
 
     workers: int
     times: dict[str, float] = field(default_factory=dict)
-    """Stage -> when it was reached."""
+    """Stage -> time at which it was reached."""
     ended_launchers: list[float] = field(default_factory=list)
     _seen: dict[str, set[str]] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -44,7 +44,7 @@ class Timeline:
             self._changed.notify_all()
 
     def hear_job(self, kind: str, job: Object, now: float) -> None:
-        """An MPIJob, or the Job of the launcher."""
+        """Handle an event of the MPIJob, or of the launcher's Job."""
         with self._changed:
             if kind == "DELETED":
                 return
@@ -57,16 +57,16 @@ class Timeline:
             self._changed.notify_all()
 
     def wait(self, reached: Callable[["Timeline"], Any], seconds: float) -> bool:
-        """Whether it came to that in time."""
+        """Wait for a condition and return whether it became true in time."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: reached(self), seconds))
 
     def since(self, begun: float) -> dict[str, float]:
-        """Stage -> seconds."""
+        """Return the seconds to each stage."""
         return {stage: round(self.times[stage] - begun, 2) for stage in STAGES if stage in self.times}
 
     def _count(self, stage: str, pod: str, now: float) -> None:
-        """A stage of all workers is reached with the last of them."""
+        """Reach a stage when the last worker has reached it."""
         seen = self._seen.setdefault(stage, set())
         seen.add(pod)
         if len(seen) == self.workers:

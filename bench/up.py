@@ -1,4 +1,4 @@
-"""`python -m bench.up`: how long the life of a cluster takes on a fresh local cloud, and how good the order of creation is."""
+"""`python -m bench.up`: duration of a cluster's lifecycle on a fresh local cloud, compared with AWS's critical path."""
 
 import argparse
 import json
@@ -20,13 +20,13 @@ from localcloud.stack import LocalStack, Run, Verb
 
 STACKS = ("local", "02-p4d-efa")
 DELAY_FACTOR = 0.1
-"""A minute of AWS in six seconds: long beside what the engine itself takes, short enough to wait for."""
+"""One minute of AWS takes six seconds: long compared with the engine's own time, short enough to wait for."""
 console = Console()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One engine run and the AWS calls it made."""
+    """A Pulumi operation and the number of its AWS calls."""
 
     name: str
     run: Run
@@ -55,7 +55,7 @@ def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Meas
 
 
 def life(name: str) -> tuple[list[Measured], list[Step]]:
-    """Cold preview, up, unchanged up, destroy without AWS's delays."""
+    """Measure a cold preview, up, unchanged up and destroy without AWS's delays."""
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:
@@ -73,9 +73,9 @@ def life(name: str) -> tuple[list[Measured], list[Step]]:
 
 
 def with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:
-    """`up` while AWS takes its time: how far from the longest necessary chain.
+    """Measure `up` with AWS's delays and compare it with the critical path.
 
-    `own_seconds`: what `up` takes without delays. At a small factor the engine's own time weighs more than it would on AWS, so
+    `own_seconds`: duration of `up` without delays. With a small factor the engine's own time weighs more than on AWS, so
     the ratio is given with and without it.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -138,8 +138,8 @@ def _show(name: str, result: dict[str, Any]) -> None:
     delays = result["delays"]
     console.print(
         f"{name} with AWS's delays times {delays['factor']}: up {delays['seconds']} s = {delays['awsSeconds']} s of AWS; "
-        f"the longest necessary chain is {delays['necessaryAwsSeconds']} s: ratio {delays['ratio']}, "
-        f"{delays['ratioWithoutOwnSeconds']} without what up takes by itself; "
+        f"the critical path is {delays['necessaryAwsSeconds']} s: ratio {delays['ratio']}, "
+        f"{delays['ratioWithoutOwnSeconds']} without the engine's own time; "
         f"{delays['addedToControlPlaneAwsSeconds']} s more than the control plane alone"
     )
 

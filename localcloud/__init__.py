@@ -1,1 +1,1 @@
-"""The local cloud: everything the product runs on, on one machine. Nothing under `infra/` knows of it."""
+"""The local cloud: emulates on one machine everything that the product runs on. `infra/` does not know about it."""

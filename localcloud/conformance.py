@@ -1,4 +1,4 @@
-"""`python -m localcloud.conformance`: the stacks with the official Pulumi CLI and AWS provider against the local AWS.
+"""`python -m localcloud.conformance`: run the stacks with the official Pulumi CLI and AWS provider against the local AWS.
 
 Where one of the two is not installed it says so and ends well: the stand-ins are what runs there.
 """
@@ -20,11 +20,11 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, PulumiError, Verb
 
 SERVICES = ("autoscaling", "ec2", "efs", "eks", "iam", "kms", "logs", "s3", "sts")
-"""What the program's resources call; the provider is sent to the local AWS for each."""
+"""AWS services that the program uses; the provider's endpoint of each is set to the local AWS."""
 
 
 class OfficialCloud(LocalCloud):
-    """A local cloud whose engine takes the provider plugin that the user has installed."""
+    """A local cloud whose engine uses the provider plugin that the user has installed."""
 
     def process_environment(self) -> dict[str, str]:
         ours = ("PULUMI_DEBUG_PROVIDERS", "PULUMI_HOME")
@@ -33,7 +33,7 @@ class OfficialCloud(LocalCloud):
 
 
 class OfficialStack(LocalStack):
-    """A stack whose copy of the stack file tells the official provider where the local AWS is."""
+    """A stack whose copy of the stack file points the official provider to the local AWS."""
 
     def _copy(self, source: Path) -> None:
         super()._copy(source)
@@ -53,7 +53,7 @@ def provider_settings(url: str) -> dict[str, object]:
 
 
 def missing() -> str | None:
-    """What is not installed, and how to install it; None where everything is."""
+    """Return what is not installed and how to install it; None if nothing is missing."""
     pulumi = official("pulumi")
     if pulumi is None:
         return "no official pulumi is on PATH (https://www.pulumi.com/docs/install/)"
@@ -67,7 +67,7 @@ def missing() -> str | None:
 
 
 def judge(stack: LocalStack) -> str | None:
-    """Take a stack through its life; what went wrong, or None."""
+    """Run a stack's lifecycle and return what went wrong, or None."""
     try:
         return _judged(stack)
     except (ControlError, PulumiError) as error:
@@ -85,7 +85,7 @@ def _judged(stack: LocalStack) -> str | None:
         if not run.ok:
             return f"{step}: {'; '.join(run.errors) or run.output}"
         if step == "up again" and run.changed:
-            return f"{step}: nothing should change, but: {run.changed}"
+            return f"{step}: expected no changes, got {run.changed}"
     left = control.leftovers()
     return f"destroy leaves {left}" if left else None
 

@@ -9,34 +9,34 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_SECONDS = 120.0
 _OPENER = build_opener(ProxyHandler({}))
-"""The server is on this machine, whatever proxy the network has."""
+"""Bypass any proxy: the server is on this machine."""
 
 
 class ControlError(Exception):
-    """The local AWS refuses; the text says why."""
+    """The local AWS rejected the request; the text says why."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """Looks behind the scenes of one local AWS, and plans its faults."""
+    """Inspects one local AWS and injects faults."""
 
     url: str
 
     def reset(self) -> None:
-        """An empty account."""
+        """Empty the account."""
         self._ask("POST", "reset")
 
     def leftovers(self) -> list[dict[str, Any]]:
-        """Everything the account holds beyond its defaults."""
+        """Return everything in the account beyond its defaults."""
         found: list[dict[str, Any]] = self._ask("GET", "inventory")
         return found
 
     def accept(self) -> None:
-        """What is there now belongs to the account: only what is more, less or other counts as a leftover from here on."""
+        """Take the account's current content as its baseline; `leftovers` reports differences from it."""
         self._ask("PUT", "inventory")
 
     def forget_calls(self) -> None:
-        """Count from here on."""
+        """Reset the call counters."""
         self._ask("DELETE", "calls")
 
     def calls(self) -> dict[str, Any]:
@@ -49,11 +49,11 @@ class Control:
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
-        """Let a call fail: service, operation, code, message, times, match."""
+        """Make a call fail: service, operation, code, message, times, match."""
         self._ask("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """What is planned and has not happened yet."""
+        """Return planned faults that have not happened yet."""
         planned: list[dict[str, Any]] = self._ask("GET", "faults")
         return planned
 
@@ -64,16 +64,16 @@ class Control:
         return float(self._ask("GET", "delays")["factor"])
 
     def set_delays(self, factor: float) -> None:
-        """0: no waiting; 1: as long as AWS takes."""
+        """Set the delay factor. 0: no delays; 1: as long as AWS takes."""
         self._ask("PUT", "delays", {"factor": factor})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
-        """Let the account have what a stack names and does not create; returns what was made."""
+        """Create what a stack uses but does not create, and return what was created."""
         made: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
         return made
 
     def put(self, path: str, body: Any) -> Any:
-        """Seed what only AWS itself or a salesperson could grant: quotas, capacity reservations."""
+        """Seed what only AWS can grant: quotas, capacity reservations."""
         return self._ask("PUT", path, body)
 
     def post(self, path: str, body: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The Pulumi engine's event log, followed while it is written: which resource took how long, what changed, what failed."""
+"""Follow the Pulumi engine's event log while it is written: durations of resources, changes and errors."""
 
 import json
 import threading
@@ -42,7 +42,7 @@ class Step:
 
 @dataclass
 class EventLog:
-    """What the events of one run say, filled as they come."""
+    """State of one Pulumi operation, updated as events arrive."""
 
     file: Path
     changes: dict[str, int] = field(default_factory=dict)
@@ -60,17 +60,17 @@ class EventLog:
         self._thread.start()
 
     def running(self) -> list[str]:
-        """Names of the resources that are being worked on, the longest first."""
+        """Names of the resources in progress, the longest-running first."""
         ended = {(step.urn, step.operation) for step in self.steps}
         began = (Step(urn, operation, 0, 0) for urn, operation in list(self._began) if (urn, operation) not in ended)
         return [step.name for step in began if not step.is_component]
 
     def done(self) -> int:
-        """How many resources are finished."""
+        """Return the number of finished resources."""
         return len({step.urn for step in self.steps if not step.is_component})
 
     def close(self) -> None:
-        """The engine has ended: read the rest and stop."""
+        """Read the remaining events after the engine has ended, and stop."""
         self._ended.set()
         self._thread.join()
         self.file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Variables with which programs reach a local cloud, and those that would lead them elsewhere."""
+"""Environment variables that point programs to a local cloud, and those that would point them elsewhere."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def foreign(environment: Mapping[str, str]) -> list[str]:
-    """Names of variables that programs on a local cloud must not see."""
+    """Return the names of variables that programs on a local cloud must not inherit."""
     return [*FOREIGN, *sorted(name for name in environment if name.startswith(ENDPOINT_OF_A_SERVICE))]
 
 
@@ -35,7 +35,7 @@ def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that keep requests to this machine off a proxy; none where there is no proxy."""
+    """Return variables that exempt this machine from the proxy; none if no proxy is set."""
     if not any(name.lower() in PROXIES for name in environment):
         return {}
     given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""

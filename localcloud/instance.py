@@ -58,16 +58,16 @@ RESET_SECONDS = 60.0
 
 
 class NotRunning(Exception):
-    """The local cloud is not running, or a part of it is gone; the text says which."""
+    """The local cloud or a part of it is not running; the text says which."""
 
 
 class NotOurFolder(Exception):
-    """The folder has files that no local cloud made."""
+    """The folder contains files that a local cloud did not create."""
 
 
 @dataclass(frozen=True)
 class LocalCloud:
-    """A local cloud in a folder of its own. Several run side by side."""
+    """A local cloud in its own folder. Several can run side by side."""
 
     folder: Path
 
@@ -83,22 +83,22 @@ class LocalCloud:
         return self.folder / "bin"
 
     def state_file(self, stack: str) -> Path:
-        """Where Pulumi keeps the state of one of our stacks."""
+        """Return the file with the Pulumi state of a stack."""
         return self.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
     def servers(self) -> list[Server]:
-        """What was started and not stopped, alive or not."""
+        """Return the servers that were started and not stopped, alive or not."""
         return load(self._record)
 
     def crashed(self) -> list[Server]:
         return [server for server in self.servers() if server.process() is None]
 
     def clusters(self) -> list[state.ClusterState]:
-        """The Kubernetes clusters, as they tell of themselves."""
+        """Return the Kubernetes clusters with their reported state."""
         return state.load_all(self._kubernetes)
 
     def hosts(self) -> list[host_state.HostState]:
-        """The EC2 instances that are hosts, or would be if the machine were larger, as they tell of themselves."""
+        """Return EC2 instances that are hosts, or would be on a larger machine, with their reported state."""
         return host_state.load(self._hosts)
 
     @property
@@ -113,7 +113,7 @@ class LocalCloud:
         return [server.name for server in self.servers() if server.is_serving()] == list(SERVERS)
 
     def server(self, name: str) -> Server:
-        """A living server by name."""
+        """Return a running server by name. Raises NotRunning."""
         for server in self.servers():
             if server.name == name:
                 if server.process() is None:
@@ -126,7 +126,7 @@ class LocalCloud:
         raise NotRunning(f"no local cloud runs in {self.folder}; start it with: scripts/cluster local start")
 
     def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
-        """Bring everything up; False when it is up already. What a crash left is cleaned first.
+        """Start everything, after cleaning up after a crash; return False if it is already running.
 
         With Kubernetes, EKS clusters come alive; without, they are records. So it is with hosts and EC2 instances.
         """
@@ -154,7 +154,7 @@ class LocalCloud:
             return True
 
     def stop(self) -> bool:
-        """End every server and remove what the local cloud held; False when there was nothing."""
+        """Stop all servers and remove all data; return False if there was nothing."""
         if not (self.folder / LOCK).exists():
             return False
         with self._alone():
@@ -166,7 +166,7 @@ class LocalCloud:
         return had
 
     def reset(self) -> None:
-        """An empty account and no stacks, with the servers left running."""
+        """Remove all resources and stacks but keep the servers running."""
         self.control().reset()
         self._await_nothing_alive()
         for name in ("backend", "project"):
@@ -174,11 +174,11 @@ class LocalCloud:
         self._make_backend()
 
     def control(self) -> Control:
-        """The local AWS, looked at from behind."""
+        """Return a client of the local AWS's control API."""
         return Control(self.server("aws").url)
 
     def clients(self, region: str) -> Client:
-        """boto3 clients of the local AWS by service, as its user has them."""
+        """Return a factory of boto3 clients of the local AWS with the account's credentials."""
         from botocore.config import Config
 
         return recover_stack.clients(
@@ -200,7 +200,7 @@ class LocalCloud:
         return self._hosts.exists()
 
     def environment(self) -> dict[str, str]:
-        """Variables with which plain `pulumi`, `aws` and boto3 work on this local cloud."""
+        """Return the variables with which plain `pulumi`, `aws` and boto3 use this local cloud."""
         aws, provider, kubernetes = (self.server(name) for name in SERVERS)
         path = os.environ.get("PATH", os.defpath)
         own = str(self.bin)
@@ -221,11 +221,11 @@ class LocalCloud:
         }
 
     def process_environment(self) -> dict[str, str]:
-        """`environment()` on top of this process's own, without what leads to a real account."""
+        """Return this process's variables plus `environment()`, without those that point to a real account."""
         return without_foreign(os.environ) | self.environment()
 
     def _start_servers(self, delay_factor: float) -> None:
-        """Each is recorded before it serves: whoever comes after a crash finds what to end."""
+        """Start the servers. Each is recorded before it serves, so that it can be stopped after a crash."""
         clean = without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
         logs = self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
@@ -327,7 +327,7 @@ class LocalCloud:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two commands that start or stop the same local cloud take turns."""
+        """Serialize commands that start or stop the same local cloud."""
         path = self.folder / LOCK
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)

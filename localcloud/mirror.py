@@ -1,4 +1,4 @@
-"""A mirror of upstream's manifests, filled from their Go modules: a machine with nothing but package registries has them too."""
+"""A mirror of upstream manifests, filled from Go modules, for machines that reach only package registries."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def ensure(report: Report) -> Path:
 def _fill(report: Report) -> None:
     go = shutil.which("go")
     if go is None:
-        raise BuildError("upstream's manifests come from Go modules: install Go 1.24 or newer, see https://go.dev/dl/")
+        raise BuildError("upstream manifests are fetched as Go modules. Install Go 1.24 or newer: https://go.dev/dl/")
     by_module: dict[str, list[Pinned]] = {}
     for file in MANIFESTS:
         by_module.setdefault(f"{MODULES[file.repository]}@{file.version}", []).append(file)
@@ -51,7 +51,7 @@ def _fill(report: Report) -> None:
 
 
 def downloaded(go: str, module: str) -> Path:
-    """Where Go keeps the module's files."""
+    """Download a Go module and return the folder with its files."""
     with tempfile.TemporaryDirectory() as empty:  # not in a module, whose go.mod would be asked
         command = [go, "mod", "download", "-json", module]
         result = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def downloaded(go: str, module: str) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Whole or not at all."""
+    """Copy atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     shutil.copyfile(source, part)

@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, found again by pid and start time."""
+"""Background processes that outlive the command that started them, identified by pid and start time."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ LOG_TAIL_LINES = 12
 
 
 class StartError(Exception):
-    """A server did not come up; the text has the end of its log."""
+    """A server did not start; the text has the end of its log."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Server:
     name: str
     pid: int
     started: float
-    """The process's start time: a pid alone may have been given to somebody else since."""
+    """The process's start time, because a pid can be reused."""
     port: int
     """0 until it serves."""
     log: str
@@ -113,7 +113,7 @@ def _ready_file(log: Path) -> Path:
 
 
 def stop(server: Server) -> None:
-    """End a server and everything it started: politely, then not."""
+    """Stop a server and all its child processes: SIGTERM, then SIGKILL."""
     process = server.process()
     if process is None:
         return

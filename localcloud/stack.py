@@ -1,4 +1,4 @@
-"""A stack on a local cloud, driven by plain `pulumi` on copies of the stack file: the user's files stay untouched.
+"""A stack on a local cloud, operated with plain `pulumi` on a copy of the stack file; the user's files never change.
 
 Pulumi writes into stack files (the passphrase provider's salt, `pulumi config set`); the copies lie in a project folder of
 the instance whose Pulumi.yaml has the repository's program as `main`.
@@ -37,7 +37,7 @@ Watch = Callable[[EventLog, float], None]
 
 @dataclass(frozen=True)
 class Run:
-    """How one `pulumi` command went."""
+    """Result of a `pulumi` command."""
 
     verb: Verb
     exit_code: int
@@ -55,16 +55,16 @@ class Run:
 
     @property
     def changed(self) -> dict[str, int]:
-        """Without what stayed the same."""
+        """Changes by operation, without unchanged resources."""
         return {operation: count for operation, count in self.changes.items() if operation != "same"}
 
 
 class NoStack(Exception):
-    """The local cloud has no stack of that name."""
+    """The local cloud has no stack with this name."""
 
 
 class PulumiError(Exception):
-    """A `pulumi` command failed; the text is its own."""
+    """A `pulumi` command failed; the text is its output."""
 
 
 class LocalStack:
@@ -89,7 +89,7 @@ class LocalStack:
         return stack_file.read(self.config_file).region
 
     def prepare(self) -> None:
-        """Copy the stack file as it is now and make the stack in the local backend if it is not there."""
+        """Copy the current stack file and create the stack in the local backend if it does not exist."""
         source = self.source
         self.cloud.server("provider")
         self._copy(source)
@@ -99,8 +99,8 @@ class LocalStack:
         """For verbs that need no stack file. Raises NoStack, or NotRunning."""
         self.cloud.server("provider")
         if not self.exists():
-            way_out = f"scripts/cluster local up -s {self.name}"
-            raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {way_out}')
+            fix = f"scripts/cluster local up -s {self.name}"
+            raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {fix}')
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
@@ -132,14 +132,14 @@ class LocalStack:
         return state
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
-        """After a killed engine: take away its lock, mend the state that it was writing, settle what it had begun."""
+        """Recover from a killed engine: remove its lock, repair the state file, resolve pending operations."""
         self.cloud.server("provider")
         self._copy_if_missing()
         self.unlock()
         return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
 
     def mend(self) -> None:
-        """Of what the engine was writing when it was killed, nothing stays that is cut short."""
+        """Replace files that a killed engine left truncated."""
         state = self.cloud.state_file(self.name)
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
@@ -151,7 +151,7 @@ class LocalStack:
                 attributes.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Take away the lock of an engine that was killed; Pulumi does it only where the state is whole."""
+        """Remove the lock of a killed engine; Pulumi itself does so only if the state file is intact."""
         self.mend()
         self._pulumi("cancel", "--yes", "--stack", self.name)
 

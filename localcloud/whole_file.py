@@ -1,10 +1,10 @@
-"""Files that somebody may read at any time."""
+"""Atomic file writes."""
 
 from pathlib import Path
 
 
 def write(file: Path, text: str) -> None:
-    """It appears complete, or stays as it was."""
+    """Write a file atomically, so that readers see the old or the new content."""
     part = file.with_suffix(".part")
     part.write_text(text)
     part.replace(file)

@@ -39,7 +39,7 @@ def pack(to: IO[bytes], report: Report) -> None:
 
 
 def ensure(report: Report) -> Path:
-    """A folder with the packages and the digits. Raises BuildError."""
+    """Return a folder with the packages and the digits, fetching them once. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
     target = folder / f"mnist-{_digest(LOCK)}"
     with only_one(folder / "locks" / target.name):
@@ -74,7 +74,7 @@ def _take_digits(made: Path, work: Path) -> None:
 
 
 def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whoever unpacks it has it, and all may read it."""
+    """Drop owner and restrictions, so that the unpacking user owns the files and all can read them."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode |= 0o755 if entry.isdir() else 0o644

@@ -1,6 +1,6 @@
-"""Whether ranks reach each other: `mpiexec -n 8 -N 2 python3 allreduce.py` sums up a megabyte on all of them and says who did it.
+"""Check that ranks reach each other: `mpiexec -n 8 -N 2 python3 allreduce.py` reduces a megabyte and prints ranks per host.
 
-Ends with another exit code than 0 where the sum is wrong on any rank.
+The exit code is not 0 if the result is wrong on any rank.
 """
 
 import socket

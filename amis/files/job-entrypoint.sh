@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts what the pod is for. A launcher first waits until the names in its hostfile resolve: a pod's DNS record may come seconds
-# after the pod. It starts anyway after 60 s; MPI then says which host is missing.
+# Starts the pod's command. A launcher first waits until the names in its hostfile resolve: a pod's DNS record may
+# appear seconds after the pod. After 60 s it starts anyway, and MPI names the missing host.
 set -o errexit -o nounset -o pipefail
 hostfile=${JOB_HOSTFILE:-/etc/mpi/hostfile} limit=$((SECONDS + 60))
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# What ssh takes for a known_hosts file: the job's own public key, for every host.
+# Print a known_hosts file that maps every host to the job's public key.
 exec sed 's/^/* /' "$HOME/.ssh/id_rsa.pub"

@@ -1,4 +1,4 @@
-"""The manifest of a machine that the provisioners made. For any Python from 3.8 on, without packages: Amazon Linux has 3.9."""
+"""Print the manifest of a provisioned machine. Needs Python 3.8 or newer and no packages: Amazon Linux has 3.9."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def pairs(path: str | Path) -> dict[str, str]:
-    """Lines of NAME=VALUE, quotes dropped."""
+    """Read lines of NAME=VALUE, without the quotes."""
     return dict(re.findall(r'^(\w+)="?(.*?)"?$', Path(path).read_text(), re.MULTILINE))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A repository of packages whose key is known by its fingerprint; the others call it. What is there already is not fetched again.
+# Add an apt repository and verify its key by fingerprint. Called by other provisioners. Does nothing if already added.
 #   add-apt-repository.sh NAME KEY-URL FINGERPRINT "URL SUITE"
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
@@ -11,12 +11,12 @@ keyring=/usr/share/keyrings/$name.gpg list=/etc/apt/sources.list.d/$name.list li
 key=$(mktemp)
 trap 'rm -f "$key"' EXIT
 curl --fail --silent --show-error --location --retry 3 --connect-timeout 30 --output "$key" "$url" || {
-  echo "$url cannot be fetched; is there a way to the internet? A closed network gives KUBERNETES_FOLDER, or skips what needs it" >&2
+  echo "$url cannot be fetched. Check the route to the internet; without one set KUBERNETES_FOLDER, or skip the step that needs it" >&2
   exit 1
 }
 found=$(gpg --show-keys --with-colons "$key" | awk -F : '$1 == "fpr" { print $10; exit }')
 if [[ $found != "$fingerprint" ]]; then
-  echo "the repository at ${source%% *} is signed by the key $found instead of $fingerprint" >&2
+  echo "the repository at ${source%% *} is signed by key $found, expected $fingerprint" >&2
   exit 1
 fi
 gpg --dearmor --yes --output "$keyring" "$key"

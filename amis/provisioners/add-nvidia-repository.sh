@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NVIDIA's repository of driver, CUDA and NCCL, whose packages are signed by the key that comes with it; the others call it.
+# Add NVIDIA's repository for driver, CUDA and NCCL and verify its signing key. Called by other provisioners.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -19,7 +19,7 @@ case $ID-$VERSION_ID in
       "$base/ubuntu${VERSION_ID//./}/$(uname --machine)/$key_file"
     found=$(gpg --show-keys --with-colons "$key" | awk -F : '$1 == "fpr" { print $10; exit }')
     if [[ $found != "$nvidia_key_fingerprint" ]]; then
-      echo "NVIDIA's repository is signed by the key $found instead of $nvidia_key_fingerprint" >&2
+      echo "NVIDIA's repository is signed by key $found, expected $nvidia_key_fingerprint" >&2
       exit 1
     fi
     gpg --dearmor --yes --output /usr/share/keyrings/nvidia-cuda.gpg "$key"
@@ -32,8 +32,8 @@ case $ID-$VERSION_ID in
       --output /etc/yum.repos.d/cuda-amzn2023.repo "$base/amzn2023/$(uname --machine)/cuda-amzn2023.repo"
     ;;
   *)
-    echo "NVIDIA has packages for Ubuntu and Amazon Linux 2023, this is $ID $VERSION_ID; name what needs them in Packer's" \
-      "variable skip" >&2
+    echo "$ID $VERSION_ID is not supported: NVIDIA has packages for Ubuntu and Amazon Linux 2023. Add the steps that need them" \
+      "to Packer's variable skip" >&2
     exit 1
     ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NVIDIA's tests of NCCL, started by mpirun: bandwidth and correctness of all_reduce and others, in /opt/nccl-tests.
+# Build NVIDIA's nccl-tests with MPI in /opt/nccl-tests: bandwidth and correctness of all_reduce and other collectives.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The last: what must not be the same on all machines of an image, or is nobody's business. Ours and root's keys, host keys, the
-# machine's id, shell histories, logs, what cloud-init knows of this instance, package caches, the recipe itself.
+# Last step: remove what must be unique per machine or is private: SSH keys of root and users, host keys, the machine
+# id, shell histories, logs, cloud-init's record of this instance, package caches, and these scripts.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# RDMA and GPU buffers are locked in memory: https://www.open-mpi.org/faq/?category=openfabrics#ib-locked-pages
-# Services hand it on to what they start, sshd's logins too. A container that may not raise it keeps what it has.
+# Unlimited locked memory, for RDMA and GPU buffers: https://www.open-mpi.org/faq/?category=openfabrics#ib-locked-pages
+# systemd services pass the limit on, and so do sshd logins. A container that may not raise its limit keeps it.
 set -o errexit -o nounset -o pipefail
 
 install -d -m 0755 /etc/systemd/system.conf.d

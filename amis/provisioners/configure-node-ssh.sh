@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# SSH between the nodes of a plain EC2 cluster. Their keys, which the join service keeps, open the accounts of group gpumpi only:
-# neither root's nor that of an administrator.
-#   LOGIN_USER   a member of the group, mpiuser by default
+# Configure SSH between the nodes of an EC2 cluster. The node keys, which the join service maintains, grant access
+# only to members of group gpumpi, not to root or an administrator.
+#   LOGIN_USER   the user to add to the group, mpiuser by default
 set -o errexit -o nounset -o pipefail
 user=${LOGIN_USER:-mpiuser}
 
@@ -18,7 +18,7 @@ Match Group gpumpi
     AuthorizedKeysFile .ssh/authorized_keys /etc/gpumpi/authorized_keys
 Match all
 END
-# Hosts that the join service does not know are refused, without a question that nobody would answer.
+# Refuse hosts that the join service does not know, without a prompt that nobody could answer.
 cat >/etc/ssh/ssh_config.d/50-gpumpi.conf <<'END'
 Match localuser !root exec "id --name --groups | grep --quiet --word-regexp gpumpi"
     StrictHostKeyChecking yes

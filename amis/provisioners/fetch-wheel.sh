@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The content of a PyPI wheel into a folder, checked by sha256; the others call it.
+# Unzip a PyPI wheel into a folder after verifying its sha256. Called by other provisioners.
 #   fetch-wheel.sh NAME VERSION SHA256 FOLDER
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# NVIDIA's container runtime, by which containers see GPUs. https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/
+# NVIDIA's container runtime, which gives containers access to GPUs.
+# https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# containerd as Kubernetes wants it: control groups by systemd, the pinned pause image, and where NVIDIA's runtime is installed
-# that one by default, since the static device plugin expects it.
+# Install and configure containerd for Kubernetes: systemd cgroup driver, the pinned pause image, and NVIDIA's runtime
+# as default if it is installed, because the static device plugin expects it.
 # https://kubernetes.io/docs/setup/production-environment/container-runtimes/#containerd-systemd
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
@@ -8,7 +8,7 @@ here=$(dirname "$(readlink --canonicalize "$0")")
 source "$here/../versions.pkrvars.hcl"
 file=/etc/containerd/config.toml
 
-# Docker's package has it too, and would have to go for the distribution's.
+# Keep an existing containerd: Docker's package brings one, and installing the distribution's would remove it.
 command -v containerd >/dev/null || "$here/install-packages.sh" containerd runc
 if [[ -e $file && ! -e $file.before-gpumpi ]] && ! grep --quiet '^# Written by gpumpi' "$file"; then
   cp --archive "$file" "$file.before-gpumpi"
@@ -29,9 +29,9 @@ END
 }
 
 changed=$({
-  # version 2 is what containerd 1.6 and 1.7 read, and 2 takes over
+  # containerd 1.6 and 1.7 read version 2, and containerd 2 migrates it
   cat <<END
-# Written by gpumpi; what was here before is config.toml.before-gpumpi.
+# Written by gpumpi; the previous file is config.toml.before-gpumpi.
 version = 2
 
 [plugins."io.containerd.grpc.v1.cri"]
@@ -56,7 +56,7 @@ END
 systemctl enable --quiet containerd.service
 if [[ $changed ]] || ! systemctl is-active --quiet containerd.service; then
   systemctl restart containerd.service || {
-    echo "containerd does not start; see why with: journalctl --unit containerd --lines 20" >&2
+    echo "containerd does not start. Find the reason with: journalctl --unit containerd --lines 20" >&2
     exit 1
   }
 fi

@@ -12,6 +12,6 @@ if [[ ! -x /usr/local/cuda-$series/bin/nvcc ]]; then
 fi
 ln --force --symbolic --no-dereference "/usr/local/cuda-$series" /usr/local/cuda
 echo /usr/local/cuda/lib64 >/etc/ld.so.conf.d/cuda.conf
-# shellcheck disable=SC2016 # for whoever logs in
+# shellcheck disable=SC2016 # expanded at login
 echo 'PATH=$PATH:/usr/local/cuda/bin' >/etc/profile.d/cuda.sh
 ldconfig

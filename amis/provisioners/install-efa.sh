@@ -12,6 +12,6 @@ trap 'rm -rf "$work"' EXIT
 "$here/fetch-source.sh" "https://efa-installer.amazonaws.com/aws-efa-installer-$efa_version.tar.gz" "$efa_sha256" "$work/source"
 tar --extract --file "$work/source" --directory "$work"
 cd "$work/aws-efa-installer"
-options=(--yes --skip-limit-conf) # configure-limits.sh sets limits
-if modinfo efa >/dev/null 2>&1 && command -v dnf >/dev/null; then options+=(--skip-kmod); fi # EKS' AMI has its own
+options=(--yes --skip-limit-conf) # configure-limits.sh sets the limits
+if modinfo efa >/dev/null 2>&1 && command -v dnf >/dev/null; then options+=(--skip-kmod); fi # the EKS AMI has its own
 ./efa_installer.sh "${options[@]}"

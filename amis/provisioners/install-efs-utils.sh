@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `mount -t efs`, with TLS and IAM. Not for EKS nodes: the CSI driver brings its own.
+# `mount -t efs` with TLS and IAM. EKS nodes do not need it: the CSI driver brings its own.
 # https://docs.aws.amazon.com/efs/latest/ug/installing-amazon-efs-utils.html
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
@@ -14,7 +14,7 @@ fi
 "$here/install-packages.sh" binutils build-essential ca-certificates cargo cmake gettext git golang-go libssl-dev perl pkg-config rustc
 work=$(mktemp --directory --tmpdir=/var/tmp)
 trap 'rm -rf "$work"' EXIT
-# A commit's name is the checksum of all that is in it.
+# The commit hash is a checksum of the source.
 git -C "$work" init --quiet
 git -C "$work" fetch --quiet --depth 1 https://github.com/aws/efs-utils "$efs_utils_commit"
 git -C "$work" checkout --quiet FETCH_HEAD

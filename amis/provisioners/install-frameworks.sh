@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Frameworks of machine learning, for the distribution's Python: the sets of requirements with checksums in amis/frameworks/.
-#   FRAMEWORKS   their names, separated by spaces; none by default
+# Install machine learning frameworks for the distribution's Python, from the hash-locked package sets in
+# amis/frameworks/.
+#   FRAMEWORKS   names of the sets, separated by spaces; none by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
@@ -8,13 +9,13 @@ read -r -a names <<<"${FRAMEWORKS:-}"
 for name in "${names[@]}"; do
   requirements=$here/../frameworks/$name.txt
   if [[ ! -e $requirements ]]; then
-    echo "FRAMEWORKS names $name, and there is no amis/frameworks/$name.txt: write one with pip's checksums" >&2
+    echo "FRAMEWORKS: amis/frameworks/$name.txt does not exist. Write one with pip's checksums" >&2
     exit 2
   fi
   kept=/opt/gpumpi/frameworks/$name.txt
   cmp --silent "$requirements" "$kept" && continue
   "$here/install-packages.sh" ca-certificates python3-pip python3-setuptools python3-wheel
-  # Sources are built with the distribution's setuptools: what pip would fetch for it is pinned nowhere.
+  # Build sources with the distribution's setuptools: what pip would fetch is not pinned.
   PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --ignore-installed --no-build-isolation \
     --no-deps --require-hashes --requirement "$requirements"
   install -D --mode 0644 "$requirements" "$kept"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# GDRCopy: the processor writes into a GPU's memory directly, which small messages go fastest by. Its kernel module is built by
-# DKMS where the driver's sources are.
+# GDRCopy: the CPU writes directly into GPU memory, the fastest path for small messages. DKMS builds its kernel module
+# if the driver's sources are installed.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -21,9 +21,9 @@ name=gdrdrv module=/usr/src/gdrdrv-$gdrcopy_version
 rm -rf "$module"
 cp --recursive "$work/src/gdrdrv" "$module"
 cp --recursive "$work/packages/dkms.conf" "$work/scripts" "$module/"
-place=$(awk '/^MODULE_SUBDIR/ { print $3 }' "$module/Makefile") # as its packages do it
+place=$(awk '/^MODULE_SUBDIR/ { print $3 }' "$module/Makefile") # as GDRCopy's packages do
 sed --in-place "s|@FULL_VERSION@|$gdrcopy_version|; s|@VERSION@|$gdrcopy_version|; s|@MODULE_LOCATION@|$place|" "$module/dkms.conf"
-dkms add -m "$name" -v "$gdrcopy_version" 2>/dev/null || true # known already
+dkms add -m "$name" -v "$gdrcopy_version" 2>/dev/null || true # fails if already added
 dkms build -m "$name" -v "$gdrcopy_version"
 dkms install -m "$name" -v "$gdrcopy_version" --force
 echo "$name" >/etc/modules-load.d/gdrdrv.conf

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Horovod over MPI, built for the TensorFlow and the Open MPI that are there; the compiler goes again. With HOROVOD_GPU_OPERATIONS=NCCL for GPUs.
+# Build Horovod over MPI for the installed TensorFlow and Open MPI, then remove the compiler. For GPUs set
+# HOROVOD_GPU_OPERATIONS=NCCL.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The service by which the nodes of a plain EC2 cluster find and believe each other. It starts at every boot of a node that user
-# data made a member: one with /etc/gpumpi/cluster.json.
+# Install the join service, with which the nodes of an EC2 cluster find and trust each other. It starts at every boot
+# of a node on which user data wrote /etc/gpumpi/cluster.json.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

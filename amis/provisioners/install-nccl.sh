@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NCCL of NVIDIA's repository, for the toolkit's CUDA. aws-ofi-nccl of the EFA installer is what it finds EFA by.
+# NCCL from NVIDIA's repository, for the toolkit's CUDA version. It uses EFA through the EFA installer's aws-ofi-nccl.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# SSH client and server. No host key stays: one that is baked into an image is everybody's.
+# SSH client and server, without host keys: a key in an image would be shared by all machines started from it.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Packages of the distribution, without what they only recommend; the others call it. Names are Debian's and Ubuntu's; on Amazon
-# Linux their counterparts are installed, and never a kernel: its drivers are built for the one that is there.
+# Install distribution packages without recommended ones. Called by other provisioners. Names are those of Debian and
+# Ubuntu; on Amazon Linux it installs their counterparts and never a kernel, because the drivers are built for the
+# current one.
 #   install-packages.sh NAME...
 set -o errexit -o nounset -o pipefail
 
@@ -26,4 +27,4 @@ done
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
-apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors are on the other
+apt-get install --yes --quiet --quiet --no-install-recommends "${missing[@]}" >/dev/null # errors go to stderr

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The distribution's Python with numpy, `python` its name too, and pip for what a job brings itself.
+# The distribution's Python, also as `python`, with numpy, and pip for packages that jobs install.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# PyTorch of the distribution, without CUDA: for CPU jobs and tests. On GPUs take PyTorch's own image; launcher torchrun asks for no more.
+# The distribution's PyTorch, without CUDA, for CPU jobs and tests. For GPUs use PyTorch's own image, which is all that
+# launcher torchrun needs.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
-# Debian's is linked with OpenCV, which brings drivers of graphics cards; they and PyTorch's own tests are a third of all, and never loaded.
+# Debian's PyTorch depends on OpenCV, which pulls in graphics drivers. These and PyTorch's own tests are a third of
+# the size and are never loaded.
 excluded=/etc/dpkg/dpkg.cfg.d/without-graphics
 trap 'rm -f "$excluded"' EXIT
 for path in '/usr/lib/*/dri/*' '/usr/lib/*/libLLVM-*' '/usr/lib/*/libz3.so*' '/usr/lib/*/mfx/*' '/usr/lib/python3/dist-packages/torch/bin/test_*'; do

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Makes this machine ready for `kubeadm init` or `kubeadm join`, and tells whether it is; running it again changes nothing.
-#   prepare-kubernetes-node.sh [--check]     --check only tells what is there and what is missing
+# Prepare this machine for `kubeadm init` or `kubeadm join`, then validate it. Running it again changes nothing.
+#   prepare-kubernetes-node.sh [--check]     --check only reports what is ready and what is missing
 #   KUBERNETES_FOLDER   as for install-kubernetes.sh
-#   SKIP                as for run-provisioners.sh: {"install-nvidia-driver": "ours is there"}
+#   SKIP                as for run-provisioners.sh: {"install-nvidia-driver": "we install our own"}
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
 case ${1:-} in
   --check) exec "$here/validate-kubernetes-node.sh" ;;
   "") ;;
-  *) echo "prepare-kubernetes-node.sh: \"$1\" is not known; write --check or nothing" >&2 && exit 2 ;;
+  *) echo "prepare-kubernetes-node.sh: unknown option \"$1\". Use --check or no option" >&2 && exit 2 ;;
 esac
 # shellcheck source=/dev/null
 source /etc/os-release
 case $ID in
   debian | ubuntu) ;;
-  *) echo "this is $PRETTY_NAME; nodes can be prepared on Debian and Ubuntu" >&2 && exit 2 ;;
+  *) echo "$PRETTY_NAME is not supported. Use Debian or Ubuntu" >&2 && exit 2 ;;
 esac
 if [[ $(id --user) != 0 ]]; then
-  echo "a node is prepared by root; run it with sudo" >&2
+  echo "preparing a node needs root. Run it with sudo" >&2
   exit 2
 fi
 if [[ -e /etc/kubernetes/kubelet.conf ]]; then
-  echo "this machine is a node of a cluster already (/etc/kubernetes/kubelet.conf); see what it has with --check, and change it with kubeadm" >&2
+  echo "this machine is already a cluster node (/etc/kubernetes/kubelet.conf). Validate it with --check; change it with kubeadm" >&2
   exit 2
 fi
 

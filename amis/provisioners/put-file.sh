@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes what it is given into a file, if the file is another, and then says its name; the others call it.
+# Write stdin to FILE if the content differs, and then print its name. Called by other provisioners.
 #   put-file.sh FILE <TEXT
 set -o errexit -o nounset -o pipefail
 file=$1

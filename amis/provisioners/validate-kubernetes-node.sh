@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Tells what a node of Kubernetes has and lacks, one line each; fails where it lacks something. Changes nothing.
+# Report what a Kubernetes node has and lacks, one line each. Fails if something is missing. Changes nothing.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
-PATH=$PATH:/usr/sbin:/sbin # a user's has no iptables
-lacking=0
+PATH=$PATH:/usr/sbin:/sbin # iptables is not on a user's PATH
+missing=0
 
-expect() { # WHAT WAY-OUT COMMAND...
-  local what=$1 way_out=$2
+expect() { # WHAT FIX COMMAND...
+  local what=$1 fix=$2
   shift 2
   if "$@" >/dev/null 2>&1; then
     echo "ok       $what"
   else
-    echo "missing  $what: $way_out"
-    lacking=1
+    echo "missing  $what: $fix"
+    missing=1
   fi
 }
 # shellcheck disable=SC2329 # called by expect
@@ -26,7 +26,7 @@ keeps_no_swap() { [[ $(systemctl is-enabled swap.target) == masked ]]; }
 # shellcheck disable=SC2329
 is_version() { [[ $("$@") == *"v$kubernetes_version" ]]; }
 # shellcheck disable=SC2329
-has_gpu() { # NVIDIA's vendor number, and a class of display or 3D controllers
+has_gpu() { # PCI vendor NVIDIA, class display or 3D controller
   local device
   for device in /sys/bus/pci/devices/*; do
     [[ $(cat "$device/vendor" 2>/dev/null) == 0x10de && $(cat "$device/class" 2>/dev/null) == 0x03* ]] && return 0
@@ -35,19 +35,19 @@ has_gpu() { # NVIDIA's vendor number, and a class of display or 3D controllers
 }
 again="run prepare-kubernetes-node.sh"
 
-# The kubelet starts on no other: https://kubernetes.io/docs/concepts/architecture/cgroups/
-expect "kernel: control groups of version 2" "boot with systemd.unified_cgroup_hierarchy=1" test -e /sys/fs/cgroup/cgroup.controllers
+# The kubelet does not start with cgroup v1: https://kubernetes.io/docs/concepts/architecture/cgroups/
+expect "kernel: cgroup v2" "boot with systemd.unified_cgroup_hierarchy=1" test -e /sys/fs/cgroup/cgroup.controllers
 expect "kernel: overlay" "$again" grep --word-regexp overlay /proc/filesystems
 for setting in net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables net.ipv4.ip_forward; do
   expect "kernel: $setting = 1" "$again" is_set "$setting"
 done
 for folder in modules-load.d sysctl.d; do
-  expect "kernel: the same after a boot, by $folder" "$again" test -e "/etc/$folder/50-gpumpi-kubernetes.conf"
+  expect "kernel: settings persist across boots in $folder" "$again" test -e "/etc/$folder/50-gpumpi-kubernetes.conf"
 done
 expect "no swap" "$again" has_no_swap
 expect "no swap after a boot" "$again" keeps_no_swap
-expect "containerd runs" "$again, or look at: journalctl --unit containerd" systemctl is-active containerd.service
-expect "containerd: control groups by systemd" "$again" grep "SystemdCgroup = true" /etc/containerd/config.toml
+expect "containerd runs" "$again, or see: journalctl --unit containerd" systemctl is-active containerd.service
+expect "containerd: systemd cgroup driver" "$again" grep "SystemdCgroup = true" /etc/containerd/config.toml
 expect "containerd: pause $pause_version" "$again" grep --fixed-strings "registry.k8s.io/pause:$pause_version\"" /etc/containerd/config.toml
 for program in conntrack ethtool iptables mount.nfs socat kubectl; do
   expect "$program" "$again" which "$program"
@@ -60,8 +60,8 @@ for plugin in bridge portmap; do
 done
 if has_gpu; then
   expect "NVIDIA's driver" "$again, then reboot" nvidia-smi
-  expect "containerd: NVIDIA's runtime by default" "$again" grep 'default_runtime_name = "nvidia"' /etc/containerd/config.toml
+  expect "containerd: NVIDIA's runtime is the default" "$again" grep 'default_runtime_name = "nvidia"' /etc/containerd/config.toml
 else
-  echo "none     NVIDIA GPU: this node computes without"
+  echo "none     NVIDIA GPU: this is a CPU node"
 fi
-exit $lacking
+exit $missing

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Fails unless all that a node has to have is there, in the versions of the variables file, and two ranks run. What was skipped
-# by name is not looked for.
+# Fail unless everything that a node needs is installed in the pinned version and two ranks run. Skipped steps are not
+# checked.
 #   NODE_KIND    ec2 (default) or eks
 #   OPENMPI_SERIES, OPENMPI_ORIGIN   as for build-openmpi.sh
-#   FRAMEWORKS   the sets that were asked for
-#   LOGIN_USER   mpiuser by default
+#   FRAMEWORKS   the requested package sets
+#   LOGIN_USER   the user, mpiuser by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
 case ${OPENMPI_ORIGIN:-upstream} in upstream) origin=source ;; *) origin=$OPENMPI_ORIGIN ;; esac
-openmpi_version=openmpi${OPENMPI_SERIES:-4}_${origin}_version # the name of the variable
+openmpi_version=openmpi${OPENMPI_SERIES:-4}_${origin}_version # name of the variable
 record=/etc/gpumpi/provisioners user=${LOGIN_USER:-mpiuser}
 
 wanted=(install-python install-nvidia-driver install-cuda-toolkit install-cuda-headers install-gdrcopy install-efa build-ucx
@@ -18,10 +18,10 @@ wanted=(install-python install-nvidia-driver install-cuda-toolkit install-cuda-h
 case ${NODE_KIND:-ec2} in
   ec2) wanted+=(create-user install-efs-utils configure-node-ssh install-join-service configure-mpi-hosts) ;;
   eks) ;;
-  *) echo "NODE_KIND is \"$NODE_KIND\"; choose ec2 or eks" >&2 && exit 2 ;;
+  *) echo "unknown NODE_KIND \"$NODE_KIND\". Use ec2 or eks" >&2 && exit 2 ;;
 esac
 
-says() { # TEXT COMMAND...: the command's output has the text
+prints() { # TEXT COMMAND...: the command's output contains the text
   local text=$1 output
   shift
   output=$("$@" 2>&1) && [[ $output == *"$text"* ]]
@@ -34,30 +34,30 @@ is_there() {
   case $1 in
     install-python) python3 -c 'import numpy' ;;
     install-nvidia-driver)
-      command -v nvidia-smi && modinfo nvidia && { [[ ${NODE_KIND:-ec2} == eks ]] || says "$nvidia_driver_version" modinfo nvidia; }
+      command -v nvidia-smi && modinfo nvidia && { [[ ${NODE_KIND:-ec2} == eks ]] || prints "$nvidia_driver_version" modinfo nvidia; }
       ;;
-    install-cuda-toolkit) says "release ${cuda_version%.*}," /usr/local/cuda/bin/nvcc --version ;;
+    install-cuda-toolkit) prints "release ${cuda_version%.*}," /usr/local/cuda/bin/nvcc --version ;;
     install-cuda-headers) [[ -e /usr/local/cuda/include/cuda.h || -e /opt/cuda-headers-$cuda_headers_version/.complete ]] ;;
     install-gdrcopy) [[ $(cat /opt/gdrcopy/.complete) == "$gdrcopy_version" ]] && modinfo gdrdrv ;;
     install-efa)
-      says "EFA installer version: $efa_version" cat /opt/amazon/efa_installed_packages && [[ -d /opt/amazon/ofi-nccl/lib ]] &&
-        { ! has_efa || says "provider: efa" /opt/amazon/efa/bin/fi_info -p efa; }
+      prints "EFA installer version: $efa_version" cat /opt/amazon/efa_installed_packages && [[ -d /opt/amazon/ofi-nccl/lib ]] &&
+        { ! has_efa || prints "provider: efa" /opt/amazon/efa/bin/fi_info -p efa; }
       ;;
-    build-ucx) says "$ucx_version" /opt/ucx/bin/ucx_info -v && says cuda /opt/ucx/bin/ucx_info -d ;;
+    build-ucx) prints "$ucx_version" /opt/ucx/bin/ucx_info -v && prints cuda /opt/ucx/bin/ucx_info -d ;;
     build-openmpi)
-      says mpi_built_with_cuda_support:value:true ompi_info --parsable --all &&
+      prints mpi_built_with_cuda_support:value:true ompi_info --parsable --all &&
         grep --quiet --line-regexp --fixed-strings "MPI_VERSION=${!openmpi_version}" /etc/gpumpi/mpi
       ;;
     install-nccl)
-      # shellcheck disable=SC2016 # of awk
-      says "${nccl_version%-*}" awk '/define NCCL_(MAJOR|MINOR|PATCH) / { v = v dot $3; dot = "." } END { print v }' /usr/include/nccl.h
+      # shellcheck disable=SC2016 # awk's variables
+      prints "${nccl_version%-*}" awk '/define NCCL_(MAJOR|MINOR|PATCH) / { v = v dot $3; dot = "." } END { print v }' /usr/include/nccl.h
       ;;
     build-nccl-tests) [[ -x /opt/nccl-tests/all_reduce_perf && $(cat /opt/nccl-tests/.complete) == "$nccl_tests_version-"* ]] ;;
-    install-mpi4py) says "$mpi4py_version" python3 -c 'import mpi4py; print(mpi4py.__version__)' ;;
+    install-mpi4py) prints "$mpi4py_version" python3 -c 'import mpi4py; print(mpi4py.__version__)' ;;
     install-frameworks)
       for name in ${FRAMEWORKS:-}; do cmp --silent "$here/../frameworks/$name.txt" "/opt/gpumpi/frameworks/$name.txt" || return 1; done
       ;;
-    configure-limits) says infinity cat /etc/systemd/system.conf.d/50-gpumpi.conf ;;
+    configure-limits) prints infinity cat /etc/systemd/system.conf.d/50-gpumpi.conf ;;
     install-ssm-agent) systemctl is-enabled amazon-ssm-agent.service || snap list amazon-ssm-agent ;;
     create-user) id "$user" ;;
     install-efs-utils) command -v mount.efs ;;
@@ -70,15 +70,15 @@ is_there() {
 missing=()
 for name in "${wanted[@]}"; do
   if grep --quiet --perl-regexp "^skipped\t$name\t" "$record"; then
-    echo "$name was skipped"
+    echo "$name: skipped"
   elif is_there "$name"; then
-    echo "$name: as wanted"
+    echo "$name: ok"
   else
     missing+=("$name")
   fi
 done
 if [[ ${#missing[@]} -gt 0 ]]; then
-  echo "not there, or not as the versions file says: ${missing[*]}; run these provisioners, or name them in Packer's variable skip" >&2
+  echo "missing or not in the pinned version: ${missing[*]}. Run these provisioners, or add them to Packer's variable skip" >&2
   exit 1
 fi
 "$here/validate-mpi.sh"

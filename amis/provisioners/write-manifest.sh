@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# What is on this machine, as JSON in /etc/gpumpi/manifest.json: provisioners that ran or were skipped, the pinned versions and
-# checksums, all packages.
+# Write /etc/gpumpi/manifest.json: provisioners that ran or were skipped, pinned versions and checksums, all packages.
 #   NODE_KIND      ec2 or eks
-#   SOURCE_IMAGE   what it was made from
+#   SOURCE_IMAGE   name of the source AMI
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 
 if command -v dnf >/dev/null; then
   packages=(rpm --query --all --queryformat '%{NAME}\t%{VERSION}-%{RELEASE}\n')
 else
-  # shellcheck disable=SC2016 # dpkg's own
+  # shellcheck disable=SC2016 # dpkg expands these
   packages=(dpkg-query --show --showformat '${Package}\t${Version}\n')
 fi
 "${packages[@]}" | sort | python3 "$here/../files/manifest.py" "$here/.." >/etc/gpumpi/manifest.json.part

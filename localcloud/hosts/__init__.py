@@ -1,1 +1,1 @@
-"""Local hosts: instances of the local AWS as machines with an own root, systemd, SSH server and metadata service."""
+"""Local hosts: EC2 instances as containers with their own root, systemd, SSH server and metadata service."""

@@ -1,6 +1,6 @@
-"""The AMI of plain EC2 clusters, built in a local cloud by the same Packer template as on AWS: `packer build amis`.
+"""Build the AMI of EC2 clusters in a local cloud with the same Packer template as on AWS: `packer build amis`.
 
-What a machine without GPU and without Ubuntu's packages cannot have is skipped by name, as anybody would; the manifest lists it.
+Steps that need a GPU or Ubuntu's packages are skipped by name; the manifest lists them.
 """
 
 import json
@@ -54,7 +54,7 @@ CLEANING_SECONDS = 60.0
 
 
 def cache_folder() -> Path:
-    """What builds keep: compiled Open MPI, by checksum and options."""
+    """Return the folder in which builds cache the compiled Open MPI, by checksum and options."""
     return tools.cache_folder().parent / "ami"
 
 
@@ -190,7 +190,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
 
 
 def _cancel(packer: "subprocess.Popen[str]") -> None:
-    """Packer ends its machine, then itself and its plugin."""
+    """Have Packer terminate the build instance, then itself and its plugin."""
     packer.terminate()
     try:
         with suppress(subprocess.TimeoutExpired):
@@ -227,7 +227,7 @@ def _pip_settings(cache: Path) -> list[str]:
 
 
 def debian_mirror() -> str:
-    """The one that this machine's apt asks, where it is a Debian."""
+    """Return the mirror that this machine's apt uses, or Debian's own."""
     default = "https://deb.debian.org/debian"
     if shutil.which("apt-get") is None:
         return default

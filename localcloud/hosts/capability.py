@@ -1,4 +1,4 @@
-"""Whether instances can be hosts on this machine, and how many."""
+"""Whether this machine can run instances as hosts, and how many."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ class BadLimit(Exception):
 
 @dataclass(frozen=True)
 class Capability:
-    """What keeps hosts from running here; empty where they can."""
+    """What this machine lacks to run hosts; empty if it can."""
 
     missing: tuple[str, ...]
 
@@ -42,7 +42,7 @@ def examine() -> Capability:
 
 
 def limit(environment: Mapping[str, str] = os.environ, memory: int | None = None) -> int:
-    """How many instances become hosts; those beyond stay records. Raises BadLimit."""
+    """Return the maximum number of hosts; further instances exist only as records. Raises BadLimit."""
     text = environment.get(VARIABLE, "")
     if text and not text.isdecimal():
         raise BadLimit(f"{VARIABLE}={text!r} does not say how many hosts a local cloud may have; write a number, like 4")

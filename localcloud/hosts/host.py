@@ -29,7 +29,7 @@ INTERFACE_MTU = 9001
 
 
 class Host:
-    """A machine for one instance."""
+    """The container of one instance."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Host:
         self._is_ending = False
 
     def start(self) -> None:
-        """From pressing the button to the first process; the rest is the host's own."""
+        """Start the host and return when its first process runs; it then boots by itself."""
         self.vpc.add(self.machine)
         self._connect()
         self.disk.make()
@@ -67,7 +67,7 @@ class Host:
         threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
 
     def power_off(self, *, shuts_down: bool = True) -> None:
-        """As `StopInstances`: the system shuts down, and if it doesn't, its power goes. Its disk stays."""
+        """Stop like `StopInstances`: shut down, or kill the system if it does not end. The disk stays."""
         self._is_ending = True
         init = self.init()
         if init is not None and shuts_down:
@@ -76,13 +76,13 @@ class Host:
         self._release()
 
     def terminate(self, *, shuts_down: bool = True) -> None:
-        """Gone with its disk."""
+        """Stop the host and delete its disk."""
         self.power_off(shuts_down=shuts_down)
         self.disk.remove()
         self.vpc.remove(self.machine)
 
     def reboot(self) -> None:
-        """The container's manager starts the system anew by itself."""
+        """Reboot; systemd-nspawn restarts the system."""
         init = self.init()
         if init is not None:
             init.send_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ class Host:
         return self.vpc.folder / "logs" / f"{self.name}.log"
 
     def console(self) -> bytes:
-        """What it has shown since its first start."""
+        """Return the console output since the first start."""
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
@@ -141,7 +141,7 @@ class Host:
         return process
 
     def _make_groups(self) -> None:
-        """Control groups for its system alone: of two in the same ones, each removes those of the other's services."""
+        """Create cgroups for this system alone: in shared ones, each systemd removes cgroups of the other's services."""
         for group in self._groups:
             self.vpc.ledger.add("cgroup", group)
         for group in self._groups:
@@ -149,7 +149,7 @@ class Host:
 
     @property
     def _groups(self) -> list[Path]:
-        """In the trees in which systemd keeps its services."""
+        """Return its cgroups in the hierarchies that systemd uses."""
         machine = Cgroups()
         return [one for one in machine.folders(self.namespace) if machine.unified or one.parent.name in ("systemd", "unified")]
 
@@ -209,7 +209,7 @@ class Host:
         ]
 
     def _connect(self) -> None:
-        """A network card with the instance's hardware address; its own DHCP client does the rest."""
+        """Add a network interface with the instance's MAC address; the host's DHCP client configures it."""
         self.vpc.ledger.add("namespace", self.namespace)
         network.create(self.namespace)
         descriptor = os.open(network.path_of(self.namespace), os.O_RDONLY)
@@ -245,7 +245,7 @@ class Host:
         self.vpc.ledger.remove("namespace", self.namespace)
 
     def _unplug(self) -> None:
-        """At once: the namespace takes its links along only when its last process has been forgotten."""
+        """Remove the link now: the kernel removes it only after the namespace's last process is gone."""
         from pyroute2 import IPRoute
 
         with IPRoute() as route:

@@ -19,7 +19,7 @@ RootsOf = Callable[[str], list[Path]]
 
 @dataclass(frozen=True)
 class Disk:
-    """An instance's root."""
+    """The root disk of an instance."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Layers:
         return Disk(self.folder / "disks" / instance_id)
 
     def of_image(self, image_id: str) -> list[Path]:
-        """What a host of the image has below its own changes, from the top down."""
+        """Return an image's layers, from the top down."""
         image = self._image(image_id)
         if not image.exists():
             return self._roots_of(image_id)
@@ -90,7 +90,7 @@ class Layers:
         part.rename(image)
 
     def copy(self, source_id: str, image_id: str) -> None:
-        """An image of another region, or under another name."""
+        """Copy an image to another region or name."""
         below = self.of_image(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         part = self._image(f".{image_id}")
@@ -101,7 +101,7 @@ class Layers:
         part.rename(self._image(image_id))
 
     def forget(self, image_id: str) -> None:
-        """The image was deregistered. Hosts that began with it go on."""
+        """Delete a deregistered image. Hosts that use it keep their layers."""
         shutil.rmtree(self._image(image_id), ignore_errors=True)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""The instance metadata service, version 2: who an instance is, its user data, its role's credentials.
+"""IMDSv2: an instance's identity, its user data and its role's credentials.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html
 """
@@ -17,7 +17,7 @@ LONGEST_SECONDS = 21600
 
 
 class Unauthorized(Exception):
-    """The role does not let EC2 have a session."""
+    """The role does not allow EC2 to assume it."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _shown(credentials: Callable[[], Credentials]) -> bytes:
 
 
 class Sessions:
-    """The tokens that were given out; each is its instance's own."""
+    """Issued tokens; each is valid for one instance."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -164,7 +164,7 @@ def answer(
     path: str,
     headers: Mapping[str, str],
 ) -> Answer:
-    """One request. Header names in lower case."""
+    """Answer a request. Header names are in lower case."""
     if method == "PUT":
         return _token(machine, sessions, path, headers)
     if method not in ("GET", "HEAD"):

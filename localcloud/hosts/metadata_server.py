@@ -1,4 +1,4 @@
-"""The metadata service on a socket of a VPC's namespace: who asks is told by the address that he asks from."""
+"""The metadata service on a socket in a VPC's namespace. The client's address identifies the instance."""
 
 import socket
 import threading

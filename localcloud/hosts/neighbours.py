@@ -1,4 +1,4 @@
-"""VPCs come with their first host and go with their last."""
+"""Start a VPC with its first host and stop it with its last."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Key = tuple[str, str, str]
 
 
 class Neighbours:
-    """Who is in which VPC."""
+    """The hosts of each VPC."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
-"""The way out of a VPC, as a NAT gateway is one: a forward proxy for package managers. Plain HTTP and CONNECT.
+"""Egress of a VPC in place of a NAT gateway: a forward proxy for package managers, plain HTTP and CONNECT.
 
-Reaches what this machine reaches, except this machine: addresses of its own loopback and links stay closed.
+It reaches what this machine reaches, but not this machine's own loopback and link-local addresses.
 """
 
 import ipaddress
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def pump(near: socket.socket, far: socket.socket, idle_seconds: float | None) -> None:
-    """Both ways until both sides have said all, or neither says anything for too long."""
+    """Copy data in both directions until both sides have closed or are idle for too long."""
     ends = {near: far, far: near}
     open_ends = [near, far]
     while open_ends:

@@ -1,4 +1,4 @@
-"""Hears the local AWS's events and lets EC2 instances come alive as hosts, and images be made of them."""
+"""Realizes EC2 instances as hosts and AMIs as their images, driven by events of the local AWS."""
 
 import hashlib
 import logging
@@ -46,7 +46,7 @@ Key = tuple[str, str, str]
 
 
 class Member:
-    """An instance's life as a host: one thing after the other, in the order in which it was asked for."""
+    """The lifecycle of an instance as a host; actions run one at a time in the order of the requests."""
 
     def __init__(self, machine: Machine, phase: Phase, problem: str = "") -> None:
         self.machine, self.phase, self.problem = machine, phase, problem
@@ -69,7 +69,7 @@ class Member:
         return self._pool.submit(counted)
 
     def finish(self) -> None:
-        """When all that was asked for is done."""
+        """Wait until all requested actions are done."""
         self._pool.shutdown(wait=True)
 
     def shown(self) -> HostState:
@@ -219,7 +219,7 @@ class Realizer:
         member.host.reboot()
 
     def _attempt(self, member: Member, action: Callable[[], None]) -> None:
-        """What fails is told of the host; it must not look like success."""
+        """Run an action and report a failure as the host's problem, so that it does not look like success."""
         if member.phase == "ending":
             return
         try:
@@ -285,7 +285,7 @@ class Realizer:
         return None
 
     def _make_image(self, member: Member, image_id: str, reboots: bool) -> None:
-        """EC2 shuts an instance down for it, unless it is told not to."""
+        """Create an image. EC2 reboots the instance for it unless NoReboot is set."""
         host = member.host
         if host is None or member.phase == "failed":
             raise RuntimeError(f"instance {member.machine.instance_id} never became a host: {member.problem}")

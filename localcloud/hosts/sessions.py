@@ -1,4 +1,4 @@
-"""Ways to ports of hosts, for Session Manager's stand-in: a token opens connections to 127.0.0.1.
+"""Connections to ports of hosts for the Session Manager emulator: a token opens connections on 127.0.0.1.
 
 What goes over each is the token, a line feed, and then the bytes of the connection.
 """

@@ -1,4 +1,4 @@
-"""What hosts tell of themselves in a file, for those outside the local AWS's process."""
+"""The state of hosts in a file, for readers outside the local AWS's process."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""One VPC with hosts: a network namespace with a bridge, DHCP and DNS, instance metadata, the local AWS, and a way out.
+"""A VPC with hosts: a network namespace with bridge, DHCP, DNS, instance metadata, the local AWS, and egress.
 
 <folder>/<vpc id>/   ledger, logs/, leases and names of its DHCP and DNS server
 """
@@ -69,7 +69,7 @@ class Vpc:
         self.ledger.clean()
 
     def add(self, machine: Machine) -> None:
-        """DHCP, DNS and metadata know it from here on."""
+        """Add a host to DHCP, DNS and instance metadata."""
         with self._lock:
             self._machines[machine.address] = machine
             self._write_names()

@@ -1,1 +1,1 @@
-"""Container images of the local cloud: made here, without Docker, into a cache; served read-only under their upstream names."""
+"""Container images of the local cloud: built without Docker into a cache, served read-only under upstream names."""

@@ -17,7 +17,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 @dataclass(frozen=True)
 class Blob:
-    """A file known by its content."""
+    """A content-addressed file."""
 
     digest: str
     """`sha256:...`"""
@@ -37,7 +37,7 @@ class Blob:
 
 
 def write_layout(folder: Path, layers: Sequence[Path], settings: Mapping[str, Any], architecture: str) -> None:
-    """An image of layers, bottom first, and of what a container of it starts with."""
+    """Write an image from layers, bottom first, and its container settings."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     contents = [Blob.of_file(layer) for layer in layers]

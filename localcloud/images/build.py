@@ -1,4 +1,4 @@
-"""Make images into the cache: each layer once per recipe, whoever else is at it.
+"""Build images into the cache: each layer once per recipe, safely with concurrent builders.
 
 <cache>/gpumpi/images/layers/<digest of its recipe>.tar     a layer
                       downloads/                            wheels that provisioners unpack
@@ -37,7 +37,7 @@ _MAKING = ".making-"
 
 
 def cache_folder() -> Path:
-    """Where images live, outside the repository."""
+    """Return the cache folder for images, outside the repository."""
     return tools.cache_folder().parent / "images"
 
 
@@ -89,7 +89,7 @@ def _work() -> Iterator[Path]:
 
 
 def _remove_abandoned() -> None:
-    """Remove what makers left that were killed."""
+    """Remove what killed builders left."""
     for folder in cache_folder().glob(f"{_MAKING}*"):
         if not psutil.pid_exists(int(folder.name.removeprefix(_MAKING).partition("-")[0])):
             shutil.rmtree(folder, ignore_errors=True)
@@ -214,7 +214,7 @@ def _title(layer: Layer) -> str:
 
 
 def remove_unused(keep: Sequence[Image] = IMAGES) -> None:
-    """Remove images of recipes that are no more."""
+    """Remove images of outdated recipes."""
     current = {cached_path(image) for image in keep}
     for folder in cache_folder().iterdir():
         if (folder / "oci-layout").exists() and folder not in current:

@@ -37,7 +37,7 @@ class NotKnown(Exception):
 
 
 class Registry:
-    """Serves the catalogue; an image that is not in the cache yet is made when somebody first asks for it."""
+    """Serves the catalogue; an image that is not cached yet is built on the first request."""
 
     def __init__(self, report: Report, ensure: Callable[[Image, Report], Path] = build.ensure_image) -> None:
         self._report, self._ensure = report, ensure

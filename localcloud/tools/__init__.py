@@ -1,1 +1,1 @@
-"""Programs that the local cloud runs and that are not Python, in a cache: built once from pinned Go modules, or Debian's."""
+"""Non-Python programs of the local cloud, cached: built once from pinned Go modules, or taken from Debian packages."""

@@ -1,4 +1,4 @@
-"""Build programs into the cache: once per version and checksum, with progress, safe when several start at the same time."""
+"""Build programs into the cache once per version and checksum, with progress; safe for concurrent callers."""
 
 import fcntl
 import hashlib
@@ -54,7 +54,7 @@ def ensure(tool: Tool, report: Report) -> Path:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Two processes that want the same tool build it once."""
+    """Hold a lock, so that concurrent processes build the same tool once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Programs that Debian has ready: what is on PATH wins; elsewhere the package is unpacked into the cache.
+"""Programs from Debian packages: use the one on PATH, otherwise unpack the package into the cache.
 
 Nothing is installed and no service is started: `apt-get download` and `dpkg-deb --extract`, which need no root.
 """

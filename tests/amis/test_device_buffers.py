@@ -1,4 +1,4 @@
-"""GPU memory through the CUDA-aware Open MPI, on machines that have both."""
+"""Transfers between GPU buffers with a CUDA-aware Open MPI, on machines that have both."""
 
 import json
 import shutil
@@ -14,21 +14,21 @@ SIZES = [4096, 16 << 20]
 
 
 def missing() -> str:
-    """Why it cannot run here; empty where it can."""
+    """Return why the test cannot run here; empty if it can."""
     if not Path("/dev/nvidiactl").exists():
         return "this machine has no NVIDIA GPU"
     info, mpiexec = shutil.which("ompi_info"), shutil.which("mpiexec")
     if not (info and mpiexec):
-        return "this machine has a GPU and no Open MPI: bench/gpu/README.md says how it is built"
-    said = subprocess.run([info, "--parsable", "--all"], capture_output=True, text=True, check=False).stdout
-    if "mpi_built_with_cuda_support:value:true" not in said:
+        return "this machine has a GPU and no Open MPI: bench/gpu/README.md explains how to build it"
+    reported = subprocess.run([info, "--parsable", "--all"], capture_output=True, text=True, check=False).stdout
+    if "mpi_built_with_cuda_support:value:true" not in reported:
         return "this machine has a GPU, and its Open MPI was compiled without CUDA"
     found = subprocess.run(["python3", "-c", "import mpi4py, numpy"], cwd="/", capture_output=True, check=False)
-    return "this machine has a GPU, and its python3 no mpi4py or no numpy" if found.returncode else ""
+    return "this machine has a GPU, but its python3 lacks mpi4py or numpy" if found.returncode else ""
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
-def test_two_ranks_send_each_other_gpu_memory_and_sum_it_up(tmp_path: Path) -> None:
+def test_two_ranks_exchange_gpu_buffers_and_compute_the_right_sums(tmp_path: Path) -> None:
     start = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2", "python3", str(PROGRAM)]
     options = ["--bytes", ",".join(map(str, SIZES)), "--repeats", "3", "--json", str(tmp_path / "seen.json")]
     done = subprocess.run([*start, *options], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""`packer build` of the plain EC2 clusters' AMI in a local cloud, and a host that starts from it."""
+"""`packer build` of the EC2 cluster AMI in a local cloud, and a host that starts from it."""
 
 import json
 import re
@@ -42,7 +42,7 @@ say end
 
 @dataclass
 class Built:
-    """What a build left."""
+    """Result of a build."""
 
     cloud: LocalCloud
     client: Any
@@ -71,7 +71,7 @@ def built(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buil
     assert remains(cloud) == []
 
 
-def test_the_ami_is_the_newest_with_the_tags_that_stacks_look_for(built: Built) -> None:
+def test_the_ami_is_the_newest_with_the_tags_that_stacks_search_for(built: Built) -> None:
     wanted = [{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}, {"Name": "tag:gpumpi:openmpi", "Values": ["4"]}]
     found = built.client("ec2").describe_images(Owners=["self"], Filters=wanted)["Images"]
     assert max(found, key=lambda image: image["CreationDate"])["ImageId"] == built.image != realizer.AMI.id(REGION)
@@ -81,7 +81,7 @@ def test_the_ami_is_the_newest_with_the_tags_that_stacks_look_for(built: Built) 
     assert built.described()["ImdsSupport"] == "v2.0"
 
 
-def test_nothing_of_the_build_is_left_in_the_account(built: Built) -> None:
+def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> None:
     ec2, iam = built.client("ec2"), built.client("iam")
     instances = [one for entry in ec2.describe_instances()["Reservations"] for one in entry["Instances"]]
     assert {one["State"]["Name"] for one in instances} == {"terminated"}
@@ -96,13 +96,13 @@ def test_nothing_of_the_build_is_left_in_the_account(built: Built) -> None:
     assert sorted(image["ImageId"] for image in owned) == sorted([*given, built.image]), "no unencrypted one"
 
 
-def test_the_build_needs_no_open_port_and_no_metadata_without_token(built: Built) -> None:
+def test_the_build_goes_through_session_manager_and_opens_no_port(built: Built) -> None:
     assert any("Starting portForwarding session" in line for line in built.lines)
     template = (AMIS / "ec2.pkr.hcl").read_text()
     assert "temporary_security_group_source" not in template
 
 
-def test_the_manifest_beside_the_build_is_complete(built: Built) -> None:
+def test_the_build_saves_a_complete_manifest(built: Built) -> None:
     manifest = json.loads((built.output / "ec2-openmpi4.json").read_text())
     assert manifest["skipped"] == ami.SKIPPED
     assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(provisioners_of("ec2"))
@@ -111,20 +111,20 @@ def test_the_manifest_beside_the_build_is_complete(built: Built) -> None:
     assert ami.newest(built.output) == built.image
 
 
-def test_what_was_compiled_is_kept_for_the_next_build(built: Built) -> None:
+def test_the_compiled_open_mpi_is_cached_for_the_next_build(built: Built) -> None:
     kept = [file.name for file in (ami.cache_folder() / "built").iterdir()]
     assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in kept)
 
 
 @pytest.mark.mission("C", "AMI")
-def test_a_host_starts_from_the_ami_ready_for_mpi(built: Built) -> None:
+def test_a_host_started_from_the_ami_is_ready_for_mpi(built: Built) -> None:
     world = make_world(built.client)
     made = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
 
     def report() -> dict[str, str]:
         shown = built.client("ec2").get_console_output(InstanceId=made).get("Output", "")
-        said = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
-        return said if "end" in said else {}
+        found = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
+        return found if "end" in found else {}
 
     assert wait_until(report) == {
         "cuda": "1",

@@ -1,4 +1,4 @@
-"""The provisioners of the AMI in a root of their own: idempotent, complete, and nothing is left out in silence."""
+"""The AMI's provisioners in a root file system: idempotent, complete, and nothing is skipped silently."""
 
 import json
 import re
@@ -24,19 +24,19 @@ STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
 BACKUPS = ("etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock")
 NOISE = ("var/cache", "var/log", "var/lib/apt", "etc/ld.so.cache", "tmp", "var/tmp", "etc/gpumpi/provisioners", *BACKUPS)
-"""Caches, logs, backups, and the record, which is written anew."""
+"""Caches, logs, backups, and the record, which each run rewrites."""
 
 
 @dataclass
 class Machine:
-    """Layers of a root, the top one its own."""
+    """A root made of overlay layers, the top one writable."""
 
     layer: Path
     below: Sequence[Path]
     settings: dict[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-        """One of the recipe's scripts by its name, or any program, as root."""
+        """Run a provisioner by its name, or any program, as root."""
         program = f"/tmp/amis/provisioners/{command[0]}" if command[0].endswith(".sh") else command[0]
         merged = {**root.WHEELS_ONLY, **self.settings, **settings}
         return roots.run_on(self.layer, self.below, [program, *command[1:]], merged, build.downloads())
@@ -47,14 +47,14 @@ class Machine:
         return done.stdout
 
     def on_top(self, layer: Path) -> "Machine":
-        """What it changes leaves this one as it is."""
+        """Return a machine with another layer on top, so that this one does not change."""
         layer.mkdir()
         return Machine(layer, [self.layer, *self.below], self.settings)
 
 
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """All steps of the AMI of plain EC2 clusters but those that the local build skips. Open MPI is compiled once per cache."""
+    """All steps of the EC2 cluster AMI except those that the local build skips. Open MPI is compiled once per cache."""
     layer = tmp_path_factory.mktemp("ami") / "layer"
     kept = ami.cache_folder() / "built"
     kept.mkdir(parents=True, exist_ok=True)
@@ -74,25 +74,25 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     shutil.rmtree(layer)
 
 
-def test_the_validation_finds_all_as_wanted(provisioned: Machine) -> None:
-    said = provisioned.must("validate-node.sh")
+def test_the_validation_passes_and_lists_skipped_steps(provisioned: Machine) -> None:
+    reported = provisioned.must("validate-node.sh")
     for name in provisioners_of("ec2"):
-        assert f"{name} was skipped" in said if name in ami.SKIPPED else f"{name}: as wanted" in said
+        assert f"{name}: {'skipped' if name in ami.SKIPPED else 'ok'}" in reported
 
 
 @pytest.mark.mission("C", "AMI")
 def test_open_mpi_is_cuda_aware(provisioned: Machine) -> None:
-    said = provisioned.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
-    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
-    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in said
+    reported = provisioned.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in reported
+    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in reported
 
 
-def test_the_program_that_measures_gpu_memory_takes_this_open_mpi_for_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
+def test_the_gpu_buffer_benchmark_accepts_only_a_cuda_aware_open_mpi(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     (other.layer / "srv").mkdir()
     shutil.copy(ROOT / "bench" / "gpu" / "device_buffers.py", other.layer / "srv")
-    asked = "import device_buffers, mpi4py.MPI; device_buffers.must_be_cuda_aware()"
-    start = ("/opt/mpi/bin/mpirun", "--allow-run-as-root", "-n", "1", "python3", "-c", asked)
+    check = "import device_buffers, mpi4py.MPI; device_buffers.must_be_cuda_aware()"
+    start = ("/opt/mpi/bin/mpirun", "--allow-run-as-root", "-n", "1", "python3", "-c", check)
     other.must(*start, PYTHONPATH="/srv")
     other.must("install-openmpi.sh")
     refused = other.run(*start, PYTHONPATH="/srv")
@@ -100,31 +100,31 @@ def test_the_program_that_measures_gpu_memory_takes_this_open_mpi_for_cuda_aware
 
 
 @pytest.mark.mission("A", "CUDA-aware image")
-def test_the_same_scripts_give_a_job_image_an_open_mpi_that_is_cuda_aware_or_none(provisioned: Machine) -> None:
+def test_in_a_job_image_the_build_gives_a_cuda_aware_open_mpi_or_fails(provisioned: Machine) -> None:
     with unpacked(OPENMPI_4) as system:
         shutil.copytree(ami.cache_folder() / "built", system / BUILT)
         with pytest.raises(root.ImageError, match="Open MPI shall be CUDA-aware: run install-cuda-toolkit"):
             root.provision(system, "build-openmpi.sh", provisioned.settings, build.downloads())
         for step in ("install-cuda-headers.sh", "build-openmpi.sh", "validate-mpi.sh"):
             root.provision(system, step, provisioned.settings, build.downloads())
-        said = root.run(system, ["/usr/local/bin/ompi_info", "--parsable", "--all"], {}, build.downloads()).stdout
-    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
-    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in said
+        reported = root.run(system, ["/usr/local/bin/ompi_info", "--parsable", "--all"], {}, build.downloads()).stdout
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in reported
+    assert f"ompi:version:full:{versions()['openmpi4_debian_version']}" in reported
 
 
 @pytest.mark.compile
-def test_the_other_series_takes_its_place_and_is_cuda_aware_too(provisioned: Machine, tmp_path: Path) -> None:
+def test_open_mpi_5_replaces_open_mpi_4_and_is_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("build-openmpi.sh", OPENMPI_SERIES="5")
-    said = other.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
-    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in said
-    assert f"ompi:version:full:{versions()['openmpi5_debian_version']}" in said
+    reported = other.must("/opt/mpi/bin/ompi_info", "--parsable", "--all")
+    assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in reported
+    assert f"ompi:version:full:{versions()['openmpi5_debian_version']}" in reported
     other.must("validate-mpi.sh")
     for made in (other.layer / BUILT).glob("*.tar.gz"):
         shutil.copy(made, ami.cache_folder() / "built")
 
 
-def test_what_runs_again_changes_nothing(provisioned: Machine, tmp_path: Path) -> None:
+def test_running_all_steps_again_changes_nothing(provisioned: Machine, tmp_path: Path) -> None:
     again = provisioned.on_top(tmp_path / "layer")
     again.must("run-provisioners.sh", *STEPS)
     written = {
@@ -154,23 +154,23 @@ LOST = {
     "install-join-service": "rm /etc/systemd/system/*/gpumpi-join.service",
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
 }
-"""What a machine lacks where a step did not run."""
+"""Commands that undo a step."""
 
 
 @pytest.mark.parametrize("step", LOST)
-def test_the_validation_fails_where_a_step_did_not_run(provisioned: Machine, tmp_path: Path, step: str) -> None:
+def test_the_validation_fails_and_names_a_step_that_did_not_run(provisioned: Machine, tmp_path: Path, step: str) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("/bin/sh", "-c", LOST[step])
     found = other.run("validate-node.sh", FRAMEWORKS="chainermn" if step == "install-frameworks" else "")
     assert found.returncode != 0
-    assert re.search(rf"not there, or not as the versions file says:.*\b{step}\b", found.stderr)
+    assert re.search(rf"missing or not in the pinned version:.*\b{step}\b", found.stderr)
 
 
-def test_every_step_that_runs_here_has_a_test_of_its_loss() -> None:
+def test_every_step_that_runs_here_is_tested_for_being_missing() -> None:
     assert set(LOST) | set(ami.SKIPPED) == set(provisioners_of("ec2"))
 
 
-def test_the_validation_fails_for_what_is_missing_and_was_not_skipped_by_name(provisioned: Machine, tmp_path: Path) -> None:
+def test_the_validation_fails_for_missing_steps_that_were_not_skipped_by_name(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("sed", "--in-place", "/^skipped/d", "/etc/gpumpi/provisioners")
     found = other.run("validate-node.sh")
@@ -179,7 +179,7 @@ def test_the_validation_fails_for_what_is_missing_and_was_not_skipped_by_name(pr
 
 
 @pytest.mark.mission("C", "AMI")
-def test_the_validation_fails_where_open_mpi_is_not_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
+def test_the_validation_fails_if_open_mpi_is_not_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("install-openmpi.sh")
     found = other.run("validate-node.sh")
@@ -188,16 +188,21 @@ def test_the_validation_fails_where_open_mpi_is_not_cuda_aware(provisioned: Mach
 
 
 @pytest.mark.parametrize(
-    ("skip", "said"),
-    [({"install-eva": "no EFA"}, 'SKIP names "install-eva"'), ({"install-efa": ""}, "install-efa without a reason")],
+    ("skip", "error"),
+    [
+        ({"install-eva": "no EFA"}, 'SKIP: "install-eva" is not one of the steps'),
+        ({"install-efa": ""}, "SKIP: install-efa has no reason"),
+    ],
 )
-def test_a_wrong_skip_is_refused(provisioned: Machine, tmp_path: Path, skip: dict[str, str], said: str) -> None:
+def test_a_skip_of_an_unknown_step_or_without_reason_is_an_error(
+    provisioned: Machine, tmp_path: Path, skip: dict[str, str], error: str
+) -> None:
     found = provisioned.on_top(tmp_path / "layer").run("run-provisioners.sh", *STEPS, SKIP=json.dumps(skip))
     assert found.returncode == 2
-    assert said in found.stderr
+    assert error in found.stderr
 
 
-def test_a_step_whose_source_cannot_be_had_ends_the_build(provisioned: Machine, tmp_path: Path) -> None:
+def test_a_step_whose_source_cannot_be_fetched_ends_the_build(provisioned: Machine, tmp_path: Path) -> None:
     nowhere = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
     other = provisioned.on_top(tmp_path / "layer")
     found = other.run("run-provisioners.sh", "install-efa.sh", "configure-limits.sh", SKIP="{}", **nowhere)
@@ -207,13 +212,13 @@ def test_a_step_whose_source_cannot_be_had_ends_the_build(provisioned: Machine, 
     assert "done\tinstall-efa" not in (other.layer / "etc/gpumpi/provisioners").read_text()
 
 
-def test_a_source_with_another_checksum_is_refused(provisioned: Machine, tmp_path: Path) -> None:
+def test_a_source_with_the_wrong_checksum_is_rejected(provisioned: Machine, tmp_path: Path) -> None:
     found = provisioned.on_top(tmp_path / "layer").run("fetch-source.sh", "file:///etc/debian_version", "0" * 64, "/tmp/source")
     assert found.returncode != 0
     assert "another file than the one that was pinned" in found.stderr
 
 
-def test_the_manifest_tells_what_is_there_and_what_was_skipped_and_why(provisioned: Machine, tmp_path: Path) -> None:
+def test_the_manifest_lists_what_is_installed_and_what_was_skipped_and_why(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("write-manifest.sh", NODE_KIND="ec2", SOURCE_IMAGE="an image")
     manifest = json.loads((other.layer / "etc/gpumpi/manifest.json").read_text())
@@ -225,7 +230,7 @@ def test_the_manifest_tells_what_is_there_and_what_was_skipped_and_why(provision
     assert (manifest["kind"], manifest["source_image"], manifest["system"]) == ("ec2", "an image", "debian 12")
 
 
-def test_a_cleaned_image_has_nothing_of_the_machine_that_it_was_made_on(provisioned: Machine, tmp_path: Path) -> None:
+def test_a_cleaned_image_has_no_traces_of_the_build_machine(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     made = (
         "ssh-keygen -A; mkdir -p ~root/.ssh /home/mpiuser/.ssh; cp -r /tmp/amis /opt/amis;"

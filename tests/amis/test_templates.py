@@ -1,4 +1,4 @@
-"""Packer's templates of both AMIs: valid, and of the same steps that the validation on the machine asks for."""
+"""The Packer templates of both AMIs: valid, with the same steps that validate-node.sh checks."""
 
 import os
 import re
@@ -19,7 +19,7 @@ PROVISIONERS = AMIS / "provisioners"
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Packer with its plugin, and credentials that nobody asks."""
+    """Environment for Packer with its plugin and dummy credentials."""
     own = str(tmp_path_factory.mktemp("packer"))
     return {
         **os.environ,
@@ -37,7 +37,7 @@ def packer(variables: dict[str, str], *arguments: str) -> "subprocess.CompletedP
 
 
 def provisioners_of(kind: str) -> list[str]:
-    """In the order in which the template runs them."""
+    """The template's provisioners in order."""
     listed = re.search(rf"{kind}_provisioners = \[(.*?)\]", TEMPLATES[kind], re.DOTALL)
     assert listed
     return re.findall(r'"([\w-]+)"', listed[1])
@@ -45,7 +45,7 @@ def provisioners_of(kind: str) -> list[str]:
 
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("kind", KINDS)
-def test_packer_finds_a_template_valid(variables: dict[str, str], kind: str) -> None:
+def test_packer_validates_the_template(variables: dict[str, str], kind: str) -> None:
     found = packer(variables, "validate", "-only", f"{kind}.*", "amis")
     assert (found.returncode, found.stdout.strip()) == (0, "The configuration is valid."), found.stdout + found.stderr
 
@@ -59,21 +59,21 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
 
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize(
-    ("variable", "said"),
+    ("variable", "error"),
     [
-        ('skip={"install-efa":" "}', "needs a reason"),
-        ("openmpi=6", "There is Open MPI 4"),
-        ("openmpi_origin=elsewhere", "Sources come from upstream"),
+        ('skip={"install-efa":" "}', "Give a reason for each skipped provisioner"),
+        ("openmpi=6", "Set openmpi to 4"),
+        ("openmpi_origin=elsewhere", "Set openmpi_origin to upstream"),
     ],
 )
-def test_a_wrong_choice_is_refused_before_anything_starts(variables: dict[str, str], variable: str, said: str) -> None:
+def test_a_wrong_variable_is_rejected_before_anything_starts(variables: dict[str, str], variable: str, error: str) -> None:
     found = packer(variables, "validate", "-var", variable, "amis")
     assert found.returncode != 0
-    assert said in found.stdout + found.stderr
+    assert error in found.stdout + found.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_step_of_a_template_is_a_provisioner_that_the_validation_asks_for(kind: str) -> None:
+def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(kind: str) -> None:
     steps = provisioners_of(kind)
     assert [name for name in steps if not (PROVISIONERS / f"{name}.sh").exists()] == []
     text = (PROVISIONERS / "validate-node.sh").read_text()
@@ -86,12 +86,12 @@ def test_every_step_of_a_template_is_a_provisioner_that_the_validation_asks_for(
     assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in wanted), "each has a check of its own"
 
 
-def test_eks_nodes_get_no_mount_helper_and_no_join_service() -> None:
+def test_the_eks_ami_has_no_mount_helper_and_no_join_service() -> None:
     assert {"install-efs-utils", "install-join-service", "configure-node-ssh"} <= set(provisioners_of("ec2"))
     assert not {"install-efs-utils", "install-join-service", "configure-node-ssh"} & set(provisioners_of("eks"))
 
 
-def test_no_kernel_is_upgraded() -> None:
+def test_no_provisioner_upgrades_the_kernel() -> None:
     for script in PROVISIONERS.glob("*.sh"):
         text = script.read_text()
         assert not re.search(
@@ -102,7 +102,7 @@ def test_no_kernel_is_upgraded() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_machine_that_builds_and_the_ami_ask_for_metadata_tokens_and_the_ami_is_encrypted(kind: str) -> None:
+def test_the_build_instance_and_the_ami_require_imdsv2_and_the_ami_is_encrypted(kind: str) -> None:
     settings = dict(re.findall(r"^\s+(\w+)\s+= (\S+)$", TEMPLATES[kind], re.MULTILINE))
     assert settings["http_tokens"] == '"required"'
     assert settings["imds_support"] == '"v2.0"'
@@ -115,23 +115,23 @@ def test_the_image_is_cleaned_last(kind: str) -> None:
     assert "clean-image.sh" in TEMPLATES[kind][last:]
 
 
-def test_what_the_local_build_skips_is_a_step_with_a_reason() -> None:
+def test_the_local_build_skips_only_existing_steps_and_gives_reasons() -> None:
     assert set(ami.SKIPPED) <= set(provisioners_of("ec2"))
     assert all(ami.SKIPPED.values())
 
 
-def test_every_version_that_a_provisioner_names_is_pinned() -> None:
+def test_every_version_that_a_provisioner_uses_is_pinned() -> None:
     pinned = set(re.findall(r"^(\w+)=", (AMIS / "versions.pkrvars.hcl").read_text(), re.MULTILINE))
-    asked = {
+    used = {
         name
         for script in PROVISIONERS.glob("*.sh")
         for name in re.findall(r"\$\{?([a-z0-9_]+_(?:version|sha256|commit|fingerprint))\b", script.read_text())
     }
-    assert asked <= pinned
+    assert used <= pinned
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "stage"),
     [
         ("    ec2.amazon-ebs.ubuntu: == build-openmpi", "build-openmpi"),
         ("    ec2.amazon-ebs.ubuntu: compiling Open MPI 4.1.4 with 2 processors", "compiling Open MPI 4.1.4"),
@@ -141,5 +141,5 @@ def test_every_version_that_a_provisioner_names_is_pinned() -> None:
         ("Build 'ec2.amazon-ebs.ubuntu' finished after 3 minutes 20 seconds.", ""),
     ],
 )
-def test_of_all_that_packer_says_the_stages_are_told(line: str, told: str) -> None:
-    assert ami.stage(line) == told
+def test_stages_are_recognized_in_packers_output(line: str, stage: str) -> None:
+    assert ami.stage(line) == stage

@@ -1,4 +1,4 @@
-"""Hosts of an image that no provisioner of ours has touched, for tests that make nodes of Kubernetes of them."""
+"""Hosts with an image that no provisioner has changed, for tests that turn them into Kubernetes nodes."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ PROGRAMS = "/opt/kubernetes"
 CONFIG = "/etc/gpumpi/kubeadm.yaml"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OWN_NETWORK = """[Unit]
-Description=The settings of the host's own network, which its container's manager mounts read-only
+Description=Writable settings of the host's own network; systemd-nspawn mounts them read-only
 DefaultDependencies=no
 Before=systemd-sysctl.service
 [Service]
@@ -35,13 +35,13 @@ ExecStart=mount -o remount,bind,rw /proc/sys/net
 [Install]
 WantedBy=sysinit.target
 """
-MACHINES_OWN = frozenset({"kernel: control groups of version 2"})
-"""What a local host has from the machine that it is on, and no preparation changes."""
+OF_THIS_MACHINE = frozenset({"kernel: cgroup v2"})
+"""Checks that depend on the machine that runs the local cloud; preparing the host does not change them."""
 
 
 @dataclass(frozen=True)
 class BareHost:
-    """An instance of a local cloud, entered as its root."""
+    """An instance of a local cloud, entered as root."""
 
     cloud: LocalCloud
     name: str
@@ -53,7 +53,7 @@ class BareHost:
 
     @property
     def root(self) -> Path:
-        """Its files while it runs."""
+        """Its root file system while it runs."""
         return self.disk.root
 
     def run(self, *command: str, seconds: float = 300.0, **settings: str) -> "subprocess.CompletedProcess[str]":
@@ -71,14 +71,14 @@ class BareHost:
         return done.stdout
 
     def prepare(self) -> set[str]:
-        """Runs the whole preparation; what it says is missing."""
+        """Run the whole preparation and return what it reports as missing."""
         done = self.run(PREPARE, KUBERNETES_FOLDER=PROGRAMS)
-        lacking = self._missing(done)
+        missing = self._missing(done)
         assert done.returncode in (0, 1), done.stderr
-        return lacking
+        return missing
 
     def check(self) -> set[str]:
-        """What a check finds missing."""
+        """Return what `--check` reports as missing."""
         return self._missing(self.run(PREPARE, "--check"))
 
     def await_up(self) -> None:
@@ -91,14 +91,14 @@ class BareHost:
         self.await_up()
 
     def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
-        """What the lines of a report say, without their ways out."""
+        """Return the missing items of a report, without the fixes."""
         assert "ok       kernel: overlay" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
         found = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
         assert bool(found) == bool(done.returncode), done.stdout
-        return {line.rpartition(": ")[0] for line in found} - MACHINES_OWN
+        return {line.rpartition(": ")[0] for line in found} - OF_THIS_MACHINE
 
     def _init(self) -> psutil.Process | None:
-        """Its first process: the child of the container's manager."""
+        """Its process 1: the child of systemd-nspawn."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
                 with suppress(psutil.NoSuchProcess):  # it ends at this moment
@@ -110,7 +110,7 @@ class BareHost:
 
 @contextmanager
 def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
-    """In a local cloud of their own, with the recipe and kubeadm, kubelet and kubectl on their disks. Nothing is left of them."""
+    """Hosts in their own local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. Checks that nothing remains."""
     cloud, names = LocalCloud(folder / "cloud"), list[str]()
     cloud.start(print, hosts=True)
     try:

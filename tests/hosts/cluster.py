@@ -1,4 +1,4 @@
-"""A plain EC2 cluster made by hand in a local cloud with hosts: a master, a group of workers, a key bucket, a file system."""
+"""An EC2 cluster created with boto3 in a local cloud with hosts: head node, workers, key bucket, file system."""
 
 import base64
 import os
@@ -11,6 +11,7 @@ from typing import Any
 
 from infra.boot import ec2_node
 from infra.boot.ec2_node import ClusterInfo, NodeRole, SharedMount
+from infra.components import iam as policies
 from infra.components.iam import Account
 from infra.naming import LOGIN_USER, Naming
 from localcloud.hosts.realizer import AMIS, prefix_of
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 STACK, USER, HOOK = "hosts", LOGIN_USER, ec2_node.HOOK
 GROUP = Naming(STACK).workers
 BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
-"""With a suffix as Pulumi makes it: `scripts/cluster` finds it by that."""
+"""With a suffix as Pulumi adds it: `scripts/cluster` finds the bucket by this pattern."""
 ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 240.0
@@ -37,7 +38,7 @@ ALLREDUCE = (
 
 @dataclass
 class Ssh:
-    """Logins as a user of AWS makes them: through Session Manager. One connection per host, kept open."""
+    """SSH logins through Session Manager, as AWS users make them. One connection per host, kept open."""
 
     cloud: LocalCloud
     folder: Path
@@ -64,7 +65,7 @@ class Ssh:
         subprocess.run(command, env=self.environment, capture_output=True, check=False)
 
     def _options(self, instance_id: str) -> list[str]:
-        way = f"aws ssm start-session --target {instance_id} --document-name AWS-StartSSHSession --parameters portNumber=22"
+        proxy = f"aws ssm start-session --target {instance_id} --document-name AWS-StartSSHSession --parameters portNumber=22"
         options = {
             "BatchMode": "yes",
             "ConnectTimeout": "30",
@@ -73,7 +74,7 @@ class Ssh:
             "ControlPersist": "60",
             "IdentitiesOnly": "yes",
             "LogLevel": "ERROR",
-            "ProxyCommand": way,
+            "ProxyCommand": proxy,
             "StrictHostKeyChecking": "no",
             "UserKnownHostsFile": "/dev/null",
         }
@@ -82,7 +83,7 @@ class Ssh:
 
 @dataclass
 class HandMade:
-    """The cluster, and what one sees of it."""
+    """The cluster and its state as AWS and the hosts report it."""
 
     cloud: LocalCloud
     ssh: Ssh
@@ -101,7 +102,7 @@ class HandMade:
         self._make_group()
 
     def run(self, **changes: Any) -> str:
-        """An instance that is told to be a master; its id."""
+        """Start an instance with a head node's user data and return its id."""
         made = self.network.run(**{**self._launch("master"), "InstanceType": "c5.large", **changes})
         return str(made[0]["InstanceId"])
 
@@ -109,7 +110,7 @@ class HandMade:
         self.groups.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
 
     def workers(self) -> dict[str, str]:
-        """Lifecycle state by instance id."""
+        """Return the lifecycle state of each worker by instance id."""
         shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
@@ -129,7 +130,7 @@ class HandMade:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
     def await_workers(self, *others: str) -> list[str]:
-        """Two workers in service, none of the others among them, and the master's hostfile has them and nobody else."""
+        """Wait for two workers in service that are not among `others`, and for a head node hostfile with exactly these two."""
 
         def ready() -> list[str]:
             found = self.in_service()
@@ -141,26 +142,26 @@ class HandMade:
         return list(wait_until(ready))
 
     def mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
-        """Four ranks on two hosts, hosts taken from where the join service keeps them."""
+        """Run four ranks on two hosts, with the join service's hostfile as default."""
         return self.ssh(instance_id, f"mpirun -n 4 -N 2 python3 -c {shlex.quote(ALLREDUCE)}")
 
-    def user_data(self, role: NodeRole, *, then: str = "", **told: Any) -> str:
-        """What the program tells a node; `told` replaces entries of its cluster file, `then` comes before it joins."""
+    def user_data(self, role: NodeRole, *, then: str = "", **changes: Any) -> str:
+        """Return a node's user data; `changes` replaces entries of the cluster file, `then` runs before the node joins."""
         facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
         content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS)
         mount = SharedMount(self.file_system, self.access_point, "/shared")
-        text = ec2_node.user_data({**content, **told}, [self.ssh.public_key], mount)
+        text = ec2_node.user_data({**content, **changes}, [self.ssh.public_key], mount)
         start = "systemctl start gpumpi-join.service"
         assert text.count(start) == 1
         return text.replace(start, f"echo user data of a {role}\n{then}\n{start}")
 
     def new_workers_get(self, user_data: str) -> None:
-        """A new version of the workers' launch template."""
+        """Create a new version of the workers' launch template with this user data."""
         data = {"UserData": base64.b64encode(user_data.encode()).decode()}
         self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
-        """`scripts/cluster VERB ...` on this cluster, as a user's shell starts it."""
+        """Start `scripts/cluster VERB ...` on this cluster, as a user's shell does."""
         file = self.ssh.folder / f"Pulumi.{STACK}.yaml"
         file.write_text(f"config:\n  aws:region: {REGION}\n  gpumpi:target: {{kind: ec2}}\n")
         verb, *rest = words
@@ -176,7 +177,7 @@ class HandMade:
         )
 
     def done(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
-        """The same, to its end."""
+        """Run `scripts/cluster VERB ...` to its end."""
         with self.verb(*words) as process:
             out, error = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(words, process.returncode, out, error)
@@ -192,11 +193,11 @@ class HandMade:
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
-        own = {"keys": iam.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": iam.find_members()}
+        own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
         if name == "worker":
-            own["join"] = iam.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
+            own["join"] = policies.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
         for policy, document in own.items():
-            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=iam.to_json(document))
+            iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
         iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
@@ -250,7 +251,7 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """What a local cloud left: namespaces, control groups, mounts, processes, traces of these instances, its folder."""
+    """Return what a local cloud left: namespaces, cgroups, mounts, processes, traces of these instances, its folder."""
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
     others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
@@ -266,7 +267,7 @@ def namespaces(cloud: LocalCloud) -> list[str]:
 
 
 def groups(cloud: LocalCloud) -> list[str]:
-    """Control groups of its hosts, in whichever trees the machine has."""
+    """Return the cgroups of its hosts, in cgroup v1 and v2."""
     prefix = prefix_of(cloud.folder / "hosts")
     return sorted({path.name for pattern in (f"{prefix}*", f"*/{prefix}*") for path in Path("/sys/fs/cgroup").glob(pattern)})
 

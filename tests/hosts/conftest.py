@@ -14,7 +14,7 @@ from tests.hosts.cluster import HandMade, Ssh, remains
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skips where this machine can have no hosts."""
+    """Skip if this machine cannot run hosts."""
     found = capability.examine()
     if not found.hosts:
         pytest.skip("; ".join(found.missing))
@@ -22,13 +22,13 @@ def able() -> None:
 
 @pytest.fixture(scope="module")
 def openmpi() -> str:
-    """Its major version on the hosts; a module may have another."""
+    """Open MPI series on the hosts; a module may override it."""
     return "4"
 
 
 @pytest.fixture(scope="module")
 def cluster(able: None, openmpi: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandMade]:
-    """A master and two workers, in their local cloud; nothing is left when it stops."""
+    """A head node and two workers in their own local cloud. Checks that nothing remains after it stops."""
     cloud = LocalCloud(tmp_path_factory.mktemp("hosts") / "cloud")
     short = Path(tempfile.mkdtemp(prefix="ssh"))  # a socket's path has at most 107 characters
     cloud.start(print, hosts=True)

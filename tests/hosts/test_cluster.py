@@ -1,4 +1,4 @@
-"""A plain EC2 cluster on real hosts: user data, join, SSH, MPI, replacement, images. The tests build on each other's cluster."""
+"""An EC2 cluster on real hosts: user data, join, SSH, MPI, replacement, images. The tests share one cluster."""
 
 import base64
 import json
@@ -14,26 +14,26 @@ pytestmark = pytest.mark.xdist_group("hosts")
 
 
 @pytest.mark.mission("C", "login user")
-def test_workers_are_in_service_when_the_masters_hostfile_has_them(cluster: HandMade) -> None:
+def test_workers_enter_service_and_all_hostfiles_are_equal(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     assert len(workers) == 2
     for worker in workers:
         assert sorted(cluster.hostfile(worker)) == sorted(cluster.hostfile(cluster.master))
 
 
-def test_every_host_has_control_groups_of_its_own(cluster: HandMade) -> None:
-    """In shared ones each system removes those of the other's services while they start."""
+def test_every_host_has_its_own_cgroup(cluster: HandMade) -> None:
+    """In a shared cgroup each systemd would remove the cgroups of the other's starting services."""
     hosts = {cluster.master, *cluster.await_workers()}
     assert {name.rpartition("-")[2] for name in groups(cluster.cloud)} == {host.removeprefix("i-") for host in hosts}
 
 
-def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:
+def test_the_console_output_shows_that_user_data_ran(cluster: HandMade) -> None:
     wait_until(lambda: "user data of a master" in cluster.console(cluster.master))
 
 
 @pytest.mark.mission("C", "key bucket")
 @pytest.mark.mission("C", "login user")
-def test_nodes_log_in_to_each_other_without_a_question(cluster: HandMade) -> None:
+def test_nodes_log_in_to_each_other_without_a_prompt(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     for here, there in ((first, second), (first, cluster.master), (cluster.master, second)):
         wanted = f"ip-{cluster.address(there).replace('.', '-')}"
@@ -41,25 +41,25 @@ def test_nodes_log_in_to_each_other_without_a_question(cluster: HandMade) -> Non
         assert (done.returncode, done.stdout.strip()) == (0, wanted), done.stderr
 
 
-def test_keys_of_nodes_open_no_administrators_account(cluster: HandMade) -> None:
+def test_node_keys_do_not_allow_root_logins(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     done = cluster.ssh(first, f"ssh root@{cluster.address(second)} id")
     assert done.returncode == 255 and "Permission denied" in done.stderr
 
 
 @pytest.mark.mission("C", "login user")
-def test_mpirun_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None:
+def test_mpirun_uses_the_join_services_hostfile_by_default(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     done = cluster.mpirun(cluster.master)
     assert done.returncode == 0, done.stderr
-    said = [line.split() for line in done.stdout.splitlines()]
-    assert sorted(host for host, *_ in said) == sorted(
+    printed = [line.split() for line in done.stdout.splitlines()]
+    assert sorted(host for host, *_ in printed) == sorted(
         f"ip-{cluster.address(worker).replace('.', '-')}" for worker in workers for _ in range(SLOTS)
     )
-    assert {tuple(rest) for _, *rest in said} == {("4", "10")}
+    assert {tuple(rest) for _, *rest in printed} == {("4", "10")}
 
 
-def test_the_program_that_measures_gpu_memory_gets_every_byte_from_another_host_where_host_memory_stands_for_it(
+def test_the_gpu_buffer_benchmark_transfers_host_memory_correctly_between_hosts(
     cluster: HandMade,
 ) -> None:
     cluster.await_workers()
@@ -77,7 +77,7 @@ def test_the_program_that_measures_gpu_memory_gets_every_byte_from_another_host_
 
 
 @pytest.mark.mission("C", "EFS")
-def test_the_shared_folder_is_the_same_everywhere_and_the_users_own(cluster: HandMade) -> None:
+def test_all_nodes_see_the_same_shared_folder_and_the_user_can_write_it(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     written = cluster.ssh(first, "echo of $(hostname) >/shared/note")
     assert written.returncode == 0, written.stderr
@@ -86,7 +86,7 @@ def test_the_shared_folder_is_the_same_everywhere_and_the_users_own(cluster: Han
 
 @pytest.mark.mission("C", "least privilege")
 @pytest.mark.mission("C", "key bucket")
-def test_credentials_are_the_roles_and_let_a_node_write_no_other_nodes_key(cluster: HandMade) -> None:
+def test_a_nodes_credentials_are_its_roles_and_cannot_write_another_nodes_key(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     program = f"""
 import boto3, botocore
@@ -100,7 +100,7 @@ except botocore.exceptions.ClientError as error:
     assert done.stdout.splitlines() == [f"arn:aws:sts::123456789012:assumed-role/worker/{first}", "AccessDenied"], done.stderr
 
 
-def test_metadata_is_told_to_those_with_a_token_only(cluster: HandMade) -> None:
+def test_instance_metadata_requires_a_token(cluster: HandMade) -> None:
     url = "http://169.254.169.254/latest"
     without = cluster.ssh(cluster.master, f"curl -s -o /dev/null -w '%{{http_code}}' {url}/meta-data/instance-id")
     assert without.stdout == "401"
@@ -109,11 +109,11 @@ def test_metadata_is_told_to_those_with_a_token_only(cluster: HandMade) -> None:
     assert shown.stdout == cluster.master
 
 
-def test_a_command_that_fails_says_so_through_the_session(cluster: HandMade) -> None:
+def test_ssh_through_session_manager_returns_the_commands_exit_code(cluster: HandMade) -> None:
     assert cluster.ssh(cluster.master, "exit 7").returncode == 7
 
 
-def test_a_reboot_of_the_master_is_survived(cluster: HandMade) -> None:
+def test_the_cluster_survives_a_reboot_of_the_head_node(cluster: HandMade) -> None:
     cluster.await_workers()
     boot = cluster.ssh(cluster.master, "cat /proc/sys/kernel/random/boot_id; uptime --since; stat -c %y /proc/1").stdout
     cluster.ssh.hang_up(cluster.master)
@@ -127,7 +127,7 @@ def test_a_reboot_of_the_master_is_survived(cluster: HandMade) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_worker_that_aws_terminates_is_dropped_and_replaced(cluster: HandMade) -> None:
+def test_a_terminated_worker_is_removed_and_replaced(cluster: HandMade) -> None:
     lost, kept = cluster.await_workers()
     cluster.ec2.terminate_instances(InstanceIds=[lost])
     workers = cluster.await_workers(lost)
@@ -137,7 +137,7 @@ def test_a_worker_that_aws_terminates_is_dropped_and_replaced(cluster: HandMade)
     assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
 
 
-def test_an_image_of_a_host_carries_its_changes_until_it_is_deregistered(cluster: HandMade) -> None:
+def test_an_image_of_a_host_contains_its_changes_until_it_is_deregistered(cluster: HandMade) -> None:
     worker = cluster.await_workers()[0]
     assert cluster.ssh(worker, "echo from the image >mark").returncode == 0
     image = cluster.ec2.create_image(InstanceId=worker, Name="marked", NoReboot=True)["ImageId"]
@@ -156,7 +156,7 @@ def test_an_image_of_a_host_carries_its_changes_until_it_is_deregistered(cluster
     wait_until(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
 
     beyond = cluster.run()
-    told = {host.instance_id: host for host in cluster.cloud.hosts()}
-    assert told[beyond].phase == "record" and re.search("may have 4 hosts", told[beyond].problem)
+    hosts = {host.instance_id: host for host in cluster.cloud.hosts()}
+    assert hosts[beyond].phase == "record" and re.search("may have 4 hosts", hosts[beyond].problem)
     cluster.ec2.terminate_instances(InstanceIds=[made, beyond])
     wait_until(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})

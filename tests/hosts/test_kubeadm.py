@@ -1,7 +1,7 @@
-"""`kubeadm init` and `join` of two prepared hosts, by the documented commands, with everything but containers.
+"""`kubeadm init` and `join` of two prepared hosts with the documented commands, everything except containers.
 
-A local host has the control groups of this machine, read-only: the kubelet starts without them, and no container does. What
-kubeadm writes as static pods runs as services with the same commands instead, so that every phase of kubeadm is its own.
+A local host sees the cgroups of this machine read-only: the kubelet starts without them, but containers cannot. The static
+pods that kubeadm writes run as systemd services with the same commands instead, so every phase of kubeadm is real.
 """
 
 import json
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
 PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 OF_THIS_MACHINE = "failCgroupV1: false\ncgroupsPerQOS: false\nenforceNodeAllocatable: [none]\noomScoreAdj: 0\n"
-"""What is more in the kubelet's configuration."""
+"""Appended to the kubelet's configuration."""
 IGNORED = ("SystemVerification", "ImagePull")
-"""Checks before `init` that ask for control groups of version 2, and for a registry."""
+"""Preflight checks that need cgroup v2 and a registry."""
 STATIC_POD = f"""#!/usr/bin/python3
 import os, sys, yaml
 (container,) = yaml.safe_load(open(f"/etc/kubernetes/manifests/{{sys.argv[1]}}.yaml"))["spec"]["containers"]
@@ -37,13 +37,13 @@ kept = [one for one in options if program != "etcd" or not one.startswith(newer)
 os.execv(f"{PROGRAMS}/{{program}}", [program, *kept])
 """
 NO_PROXY = "[Service]\nUnsetEnvironment=http_proxy https_proxy\n"
-"""A local host's way out of its VPC is no way to its neighbours."""
+"""A local host's HTTP proxy leads out of the VPC, not to other hosts."""
 SERVICE = f"[Unit]\nStartLimitIntervalSec=0\n{NO_PROXY}ExecStart={PROGRAMS}/static-pod %i\nRestart=always\nRestartSec=1\n"
 WATCH = "[Path]\nPathExists=/etc/kubernetes/manifests/%i.yaml\n"
 
 
 def let_a_kubelet_start(host: BareHost) -> None:
-    """What one sets of its kernel, and where it looks for memory that ran out."""
+    """Provide writable kernel settings and /dev/kmsg, where the kubelet reads OOM events."""
     for bind in filesystem.write_kernel_settings(host.root / "opt/kernel"):
         host.must("mount", "--bind", f"/opt/kernel/{bind.source.name}", str(bind.target))
     host.must("sh", "-c", "test -e /dev/kmsg || mknod /dev/kmsg c 1 11")
@@ -53,7 +53,7 @@ def let_a_kubelet_start(host: BareHost) -> None:
 
 
 def run_static_pods_as_services(host: BareHost) -> None:
-    """Each from the moment at which kubeadm has written its manifest."""
+    """Start each as soon as kubeadm has written its manifest."""
     programs, units = host.root / PROGRAMS.removeprefix("/"), host.root / "etc/systemd/system"
     for tool in (KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER):
         shutil.copy2(ensure(tool, print), programs)
@@ -85,13 +85,13 @@ def nodes(host: BareHost) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.mission("E", "kubeadm")
-def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) -> None:
+def test_kubeadm_creates_a_control_plane_and_a_node_joins_it(hosts: Sequence[BareHost]) -> None:
     first, second = hosts
     with (first.root / CONFIG.removeprefix("/")).open("a") as file:
         file.write(OF_THIS_MACHINE)
     run_static_pods_as_services(first)
-    told = first.must("kubeadm", "init", "--config", CONFIG, f"--ignore-preflight-errors={','.join(IGNORED)}", seconds=400)
-    assert "Your Kubernetes control-plane has initialized successfully!" in told
+    output = first.must("kubeadm", "init", "--config", CONFIG, f"--ignore-preflight-errors={','.join(IGNORED)}", seconds=400)
+    assert "Your Kubernetes control-plane has initialized successfully!" in output
 
     join = first.must("kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf").split()
     joined = second.must(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
@@ -107,8 +107,8 @@ def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) 
 
 
 @pytest.mark.mission("E", "kubeadm")
-def test_upstreams_pod_network_is_wanted_on_every_node(hosts: Sequence[BareHost]) -> None:
-    """Its pods do not run, for want of containers."""
+def test_upstream_flannel_is_scheduled_on_every_node(hosts: Sequence[BareHost]) -> None:
+    """Its pods do not run, because these hosts cannot run containers."""
     first = hosts[0]
     source = mirror.downloaded(shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
     shutil.copy(source / "Documentation/kube-flannel.yml", first.root / "opt")

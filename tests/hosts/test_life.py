@@ -1,4 +1,4 @@
-"""What a local cloud with hosts leaves behind: nothing, however it ends."""
+"""A local cloud with hosts leaves nothing behind, however it ends."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.local_aws.ec2_world import make_world
 
 
 @pytest.mark.xdist_group("hosts")
-def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_next_start(able: None, tmp_path: Path) -> None:
+def test_a_host_can_power_itself_off_and_the_next_start_cleans_up_after_a_killed_local_cloud(able: None, tmp_path: Path) -> None:
     cloud = LocalCloud(tmp_path / "cloud")
     cloud.start(print, hosts=True)
     try:
@@ -37,7 +37,7 @@ def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_nex
     assert remains(cloud, made) == []
 
 
-def test_the_number_of_hosts_follows_memory_and_the_environment() -> None:
+def test_the_host_limit_depends_on_memory_or_an_environment_variable() -> None:
     assert limit({}, memory=64 << 30) == 4
     assert limit({}, memory=2 << 30) == 2
     assert limit({"GPUMPI_LOCAL_HOSTS": "16"}, memory=2 << 30) == 16

@@ -1,4 +1,4 @@
-"""The instance metadata service as SDKs and cloud-init ask it."""
+"""The instance metadata service as SDKs and cloud-init use it."""
 
 import json
 import socket
@@ -35,8 +35,8 @@ MACHINE = Machine(
 LENT = Credentials("ASIA1", "secret", "token", "2026-11-21T12:00:00Z")
 
 
-class Asking:
-    """Requests of one machine."""
+class Requester:
+    """Sends requests of one machine."""
 
     def __init__(self, machine: Machine = MACHINE) -> None:
         self.machine, self.now = machine, 0.0
@@ -53,30 +53,30 @@ class Asking:
         return self(path, **{TOKEN.lower().replace("-", "_"): self.token()})
 
 
-def test_without_a_token_nothing_is_told() -> None:
-    assert Asking()("/latest/meta-data/instance-id").status == 401
+def test_a_request_without_a_token_is_unauthorized() -> None:
+    assert Requester()("/latest/meta-data/instance-id").status == 401
 
 
-def test_where_tokens_are_optional_the_old_way_works() -> None:
-    asking = Asking(replace(MACHINE, tokens_required=False))
-    assert asking("/latest/meta-data/instance-id").body == b"i-0123456789abcdef0"
+def test_with_optional_tokens_imdsv1_works() -> None:
+    requester = Requester(replace(MACHINE, tokens_required=False))
+    assert requester("/latest/meta-data/instance-id").body == b"i-0123456789abcdef0"
 
 
-def test_a_token_ends() -> None:
-    asking = Asking()
-    token = asking.token("60")
-    asking.now = 61.0
-    assert asking("/latest/meta-data/instance-id", **{TOKEN.lower().replace("-", "_"): token}).status == 401
+def test_a_token_expires() -> None:
+    requester = Requester()
+    token = requester.token("60")
+    requester.now = 61.0
+    assert requester("/latest/meta-data/instance-id", **{TOKEN.lower().replace("-", "_"): token}).status == 401
 
 
 @pytest.mark.parametrize("seconds", ["", "0", "21601", "long"])
-def test_a_token_has_a_lifetime_within_limits(seconds: str) -> None:
-    assert Asking()("/latest/api/token", "PUT", **{TOKEN_LIFETIME.lower().replace("-", "_"): seconds}).status == 400
+def test_a_token_lifetime_outside_the_limits_is_rejected(seconds: str) -> None:
+    assert Requester()("/latest/api/token", "PUT", **{TOKEN_LIFETIME.lower().replace("-", "_"): seconds}).status == 400
 
 
 def test_a_request_through_a_proxy_gets_no_token() -> None:
     headers = {TOKEN_LIFETIME.lower().replace("-", "_"): "60", "x_forwarded_for": "10.0.0.9"}
-    assert Asking()("/latest/api/token", "PUT", **headers).status == 403
+    assert Requester()("/latest/api/token", "PUT", **headers).status == 403
 
 
 @pytest.mark.parametrize(
@@ -94,23 +94,23 @@ def test_a_request_through_a_proxy_gets_no_token() -> None:
         ("/latest", "dynamic/\nmeta-data/\nuser-data"),
     ],
 )
-def test_what_is_where(path: str, body: str) -> None:
-    assert Asking().get(path) == Answer(200, body.encode())
+def test_a_path_has_its_value(path: str, body: str) -> None:
+    assert Requester().get(path) == Answer(200, body.encode())
 
 
-def test_keys_are_listed_as_a_folder_which_is_how_cloud_init_finds_them() -> None:
-    assert "public-keys/" in Asking().get("/latest/meta-data/").body.decode().splitlines()
+def test_public_keys_are_listed_as_a_folder_because_cloud_init_expects_it() -> None:
+    assert "public-keys/" in Requester().get("/latest/meta-data/").body.decode().splitlines()
 
 
-def test_a_role_lends_its_credentials() -> None:
-    lent = json.loads(Asking().get("/latest/meta-data/iam/security-credentials/node").body)
+def test_an_instance_role_provides_credentials() -> None:
+    lent = json.loads(Requester().get("/latest/meta-data/iam/security-credentials/node").body)
     assert (lent["Code"], lent["AccessKeyId"], lent["Expiration"]) == ("Success", "ASIA1", "2026-11-21T12:00:00Z")
 
 
-def test_an_instance_without_a_role_or_user_data_has_none() -> None:
-    asking = Asking(replace(MACHINE, role=None, profile_arn=None, user_data=None))
-    assert asking.get("/latest/meta-data/iam/security-credentials/").status == 404
-    assert asking.get("/latest/user-data").status == 404
+def test_an_instance_without_role_or_user_data_gets_404() -> None:
+    requester = Requester(replace(MACHINE, role=None, profile_arn=None, user_data=None))
+    assert requester.get("/latest/meta-data/iam/security-credentials/").status == 404
+    assert requester.get("/latest/user-data").status == 404
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def served() -> Iterator[str]:
     server.server_close()
 
 
-def test_it_answers_over_http_and_the_other_s_token_is_no_good(served: str) -> None:
+def test_it_answers_over_http_and_rejects_an_unknown_token(served: str) -> None:
     def ask(method: str, path: str, **headers: str) -> bytes:
         request = urllib.request.Request(served + path, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=5) as response:

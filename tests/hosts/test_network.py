@@ -6,12 +6,12 @@ from ipaddress import IPv4Interface
 from localcloud.machine import network
 
 
-def test_the_bridge_keeps_its_hardware_address_when_hosts_come_and_go(able: None) -> None:
-    """Else those that stay would look for the local AWS in vain until they ask anew who has its address."""
+def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
+    """Otherwise other hosts could not reach the local AWS until their ARP entries expire."""
     name = f"gpumpi-test-{os.getpid()}"
     seen: list[str] = []
 
-    def come_and_go() -> None:
+    def join_and_leave() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
@@ -32,7 +32,7 @@ def test_the_bridge_keeps_its_hardware_address_when_hosts_come_and_go(able: None
     network.create(name)
     try:
         network.make_bridge(name, [IPv4Interface("10.0.0.1/24")])
-        network.inside(name, come_and_go)
+        network.inside(name, join_and_leave)
     finally:
         network.remove(name)
     assert len(set(seen)) == 1 and not (network.RUN / name).exists()

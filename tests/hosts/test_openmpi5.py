@@ -1,4 +1,4 @@
-"""A plain EC2 cluster whose AMI has Open MPI 5."""
+"""An EC2 cluster whose AMI has Open MPI 5."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def openmpi() -> str:
     return "5"
 
 
-def test_mpirun_of_open_mpi_5_takes_its_hosts_from_the_join_service(cluster: HandMade) -> None:
+def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster: HandMade) -> None:
     workers = cluster.await_workers()
     assert "5." in cluster.ssh(cluster.master, "mpirun --version").stdout.splitlines()[0]
     done = cluster.mpirun(cluster.master)

@@ -1,4 +1,4 @@
-"""`prepare-kubernetes-node.sh` on a bare disk: what it refuses it says in a sentence, and with --check it only tells."""
+"""`prepare-kubernetes-node.sh` on a bare disk: clear errors, and --check changes nothing."""
 
 import os
 import subprocess
@@ -26,12 +26,12 @@ OLD_KUBELET = "#!/bin/sh\necho Kubernetes v1.29.3\n"
 
 @dataclass(frozen=True)
 class Disk:
-    """A bare system from which nothing runs but what a test starts."""
+    """A bare root file system in which only the test's commands run."""
 
     layer: Path
 
     def run(self, *command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
-        """/tmp/downloads holds kubeadm, kubelet and kubectl."""
+        """Run a command with kubeadm, kubelet and kubectl in /tmp/downloads."""
         proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
         programs = ensure(KUBEADM, print).parent
         return roots.run_on(self.layer, [roots.bare(print)], command, {**proxies, **settings}, programs)
@@ -49,65 +49,65 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(layer)
 
 
-def test_a_bare_machine_is_told_what_it_lacks_and_stays_as_it_is(disk: Disk) -> None:
+def test_check_lists_everything_that_a_bare_machine_lacks_and_changes_nothing(disk: Disk) -> None:
     done = disk.run(PREPARE, "--check")
-    lacking = {line.split(": ")[0].removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
+    missing = {line.split(": ")[0].removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
     assert done.returncode == 1
-    assert {"containerd runs", "containerd", "socat", "kubectl", "the kubelet starts at boot", "no swap after a boot"} <= lacking
-    assert {f"{name} {versions()['kubernetes_version']}" for name in ("kubelet", "kubeadm")} <= lacking
+    assert {"containerd runs", "containerd", "socat", "kubectl", "the kubelet starts at boot", "no swap after a boot"} <= missing
+    assert {f"{name} {versions()['kubernetes_version']}" for name in ("kubelet", "kubeadm")} <= missing
     assert [name for name in layers.snapshot(disk.layer) if not name.startswith(("dev", "proc", "sys", "tmp"))] == []
 
 
-def test_what_is_no_option_is_named(disk: Disk) -> None:
+def test_an_unknown_option_is_rejected(disk: Disk) -> None:
     done = disk.run(PREPARE, "--chek")
     assert (done.returncode, done.stderr) == (
         2,
-        'prepare-kubernetes-node.sh: "--chek" is not known; write --check or nothing\n',
+        'prepare-kubernetes-node.sh: unknown option "--chek". Use --check or no option\n',
     )
 
 
-def test_another_distribution_is_named(disk: Disk) -> None:
+def test_an_unsupported_distribution_is_rejected_by_name(disk: Disk) -> None:
     disk.write("etc/os-release", 'ID=fedora\nPRETTY_NAME="Fedora Linux 42"\n')
     done = disk.run(PREPARE)
-    assert (done.returncode, done.stderr) == (2, "this is Fedora Linux 42; nodes can be prepared on Debian and Ubuntu\n")
+    assert (done.returncode, done.stderr) == (2, "Fedora Linux 42 is not supported. Use Debian or Ubuntu\n")
 
 
-def test_who_is_not_root_is_told(disk: Disk) -> None:
+def test_preparing_without_root_is_rejected(disk: Disk) -> None:
     done = disk.run("setpriv", "--reuid=1000", "--clear-groups", PREPARE)
-    assert (done.returncode, done.stderr) == (2, "a node is prepared by root; run it with sudo\n")
+    assert (done.returncode, done.stderr) == (2, "preparing a node needs root. Run it with sudo\n")
 
 
-def test_a_node_of_a_cluster_is_left_alone(disk: Disk) -> None:
+def test_a_cluster_node_is_left_alone(disk: Disk) -> None:
     disk.write("etc/kubernetes/kubelet.conf", "")
     done = disk.run(PREPARE)
-    assert done.returncode == 2 and "this machine is a node of a cluster already (/etc/kubernetes/kubelet.conf)" in done.stderr
+    assert done.returncode == 2 and "this machine is already a cluster node (/etc/kubernetes/kubelet.conf)" in done.stderr
 
 
-def test_another_kubelet_is_not_replaced(disk: Disk) -> None:
+def test_a_kubelet_of_another_version_is_not_replaced(disk: Disk) -> None:
     disk.write("usr/bin/kubelet", OLD_KUBELET, 0o755)
     done = disk.run(INSTALL, KUBERNETES_FOLDER="/tmp/downloads")
     assert done.returncode == 1
-    assert f"/usr/bin/kubelet is v1.29.3, not v{versions()['kubernetes_version']}; upgrade with kubeadm" in done.stderr
+    assert f"/usr/bin/kubelet is v1.29.3, expected v{versions()['kubernetes_version']}. Upgrade with kubeadm" in done.stderr
     assert (disk.layer / "usr/bin/kubelet").read_text() == OLD_KUBELET
 
 
-def test_a_folder_without_the_programs_or_with_others_is_named(disk: Disk) -> None:
+def test_a_folder_without_the_programs_or_with_other_versions_is_rejected(disk: Disk) -> None:
     done = disk.run(INSTALL, KUBERNETES_FOLDER="/nonexistent")
     assert done.returncode == 2
-    assert "there is no program /nonexistent/kubeadm; put it there, or leave the variable out" in done.stderr
+    assert "/nonexistent/kubeadm does not exist or is not executable. Add it, or unset KUBERNETES_FOLDER" in done.stderr
     disk.write("opt/old/kubeadm", "#!/bin/sh\necho v1.29.3\n", 0o755)
     other = disk.run(INSTALL, KUBERNETES_FOLDER="/opt/old")
-    assert other.returncode == 2 and "/opt/old/kubeadm is v1.29.3, not v" in other.stderr
+    assert other.returncode == 2 and "/opt/old/kubeadm is v1.29.3, expected v" in other.stderr
 
 
-def test_a_pod_network_that_is_not_upstreams_own_is_not_written(disk: Disk) -> None:
+def test_a_flannel_manifest_with_the_wrong_checksum_is_not_written(disk: Disk) -> None:
     other = disk.run(FLANNEL, "/etc/kube-flannel.yml", FLANNEL_MANIFEST="file:///etc/os-release")
     assert other.returncode == 1 and f"instead of {versions()['flannel_sha256']}" in other.stderr
     assert not (disk.layer / "etc/kube-flannel.yml").exists()
     unknown = disk.run(FLANNEL, "/etc/kube-flannel.yml", "ipip")
-    assert (unknown.returncode, unknown.stderr) == (2, 'the backend is "ipip"; write vxlan or host-gw\n')
+    assert (unknown.returncode, unknown.stderr) == (2, 'unknown backend "ipip". Use vxlan or host-gw\n')
 
 
-def test_the_versions_are_those_that_the_local_cloud_runs() -> None:
+def test_the_pinned_versions_are_those_of_the_local_cloud() -> None:
     assert versions()["kubernetes_version"] == KUBEADM.version
     assert PAUSE_IMAGE.endswith(f":{versions()['pause_version']}")

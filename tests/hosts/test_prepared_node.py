@@ -1,4 +1,4 @@
-"""A machine with a system of its own is made ready for kubeadm, twice, and shows every effect; then it boots again."""
+"""A host is prepared for kubeadm twice and then rebooted; every effect is checked."""
 
 import re
 import shutil
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 SETTINGS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.ipv4.ip_forward")
 FSTAB = "/dev/sda1 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\n"
 NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|private))|tmp|run|dev|proc|sys)(/|$)")
-"""What running systems write by themselves."""
+"""Files that a running system writes by itself."""
 
 
 @pytest.fixture(scope="module")
 def host(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
-    """With a line of swap, and with settings that are wrong."""
+    """A host with swap in /etc/fstab and wrong kernel settings."""
     with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (made,):
         (made.root / "etc/fstab").write_text(FSTAB)
         made.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
@@ -38,7 +38,7 @@ def prepared(host: BareHost) -> BareHost:
 
 
 def content(host: BareHost) -> dict[str, str]:
-    """What its disk has beyond the bare system, by path."""
+    """Return what its disk has in addition to the bare system, by path."""
     found = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
         file = host.disk.upper / name
@@ -54,7 +54,7 @@ def settings_of(host: BareHost) -> dict[str, str]:
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_what_is_prepared_works_now(prepared: BareHost) -> None:
+def test_preparation_takes_effect_without_a_reboot(prepared: BareHost) -> None:
     assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
     assert prepared.must("systemctl", "is-active", "containerd").strip() == "active"
     plugins = [line.split() for line in prepared.must("ctr", "plugins", "ls").splitlines()]
@@ -65,20 +65,20 @@ def test_what_is_prepared_works_now(prepared: BareHost) -> None:
     assert prepared.run("/opt/cni/bin/bridge").stderr.startswith("CNI bridge plugin")
 
 
-def test_containerd_reads_its_configuration_as_it_was_meant(prepared: BareHost) -> None:
+def test_containerd_uses_the_written_configuration(prepared: BareHost) -> None:
     dumped = prepared.must("containerd", "config", "dump")
     assert "SystemdCgroup = true" in dumped and 'bin_dir = "/opt/cni/bin"' in dumped
     assert f"registry.k8s.io/pause:{versions()['pause_version']}" in dumped
     assert 'default_runtime_name = "runc"' in dumped, "there is no GPU here"
 
 
-def test_swap_stays_off_and_its_line_in_sight(prepared: BareHost) -> None:
+def test_swap_is_commented_out_in_fstab(prepared: BareHost) -> None:
     lines = (prepared.root / "etc/fstab").read_text().splitlines()
     assert lines == ["/dev/sda1 / ext4 defaults 0 1", "# gpumpi, no swap on nodes of Kubernetes: /dev/sda2 none swap sw 0 0"]
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_preparing_again_changes_nothing_and_leaves_alone_what_runs(prepared: BareHost) -> None:
+def test_preparing_again_changes_nothing_and_restarts_nothing(prepared: BareHost) -> None:
     started = prepared.must("systemctl", "show", "--property=ActiveEnterTimestampMonotonic", "containerd")
     first = content(prepared)
     assert prepared.prepare() == set()
@@ -88,7 +88,7 @@ def test_preparing_again_changes_nothing_and_leaves_alone_what_runs(prepared: Ba
 
 
 @pytest.mark.mission("E", "node preparation")
-def test_after_a_boot_all_is_as_before(prepared: BareHost) -> None:
+def test_the_preparation_survives_a_reboot(prepared: BareHost) -> None:
     prepared.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
     assert prepared.check() == {f"kernel: {name} = 1" for name in SETTINGS}
     prepared.reboot()
@@ -96,7 +96,7 @@ def test_after_a_boot_all_is_as_before(prepared: BareHost) -> None:
     assert settings_of(prepared) == dict.fromkeys(SETTINGS, "1")
 
 
-def test_with_nvidias_runtime_that_one_is_the_default(prepared: BareHost) -> None:
+def test_nvidias_runtime_becomes_the_default_if_installed(prepared: BareHost) -> None:
     runtime, config = prepared.root / "usr/bin/nvidia-container-runtime", prepared.root / "etc/containerd/config.toml"
     before = config.read_text()
     runtime.write_text("#!/bin/sh\n")
@@ -112,8 +112,8 @@ def test_with_nvidias_runtime_that_one_is_the_default(prepared: BareHost) -> Non
     assert config.read_text() == before
 
 
-def test_kubeadm_makes_a_control_plane_of_the_configuration(prepared: BareHost) -> None:
-    """Every phase of `kubeadm init` that needs no container and no kubelet."""
+def test_kubeadm_accepts_the_written_configuration(prepared: BareHost) -> None:
+    """Run every phase of `kubeadm init` that needs no container and no kubelet."""
     config = ("--config", CONFIG)
     prepared.must("kubeadm", "config", "validate", *config)
     images = prepared.must("kubeadm", "config", "images", "list", *config).split()
@@ -127,12 +127,12 @@ def test_kubeadm_makes_a_control_plane_of_the_configuration(prepared: BareHost) 
         assert server["image"] == f"registry.k8s.io/kube-apiserver:v{versions()['kubernetes_version']}"
         assert "--cluster-cidr=10.244.0.0/16" in manager["command"]
         refused = prepared.run(PREPARE)
-        assert refused.returncode == 2 and "is a node of a cluster already" in refused.stderr
+        assert refused.returncode == 2 and "is already a cluster node" in refused.stderr
     finally:
         prepared.must("rm", "-r", "/etc/kubernetes")
 
 
-def test_the_pod_network_is_upstreams_own_manifest_with_the_wanted_backend(prepared: BareHost) -> None:
+def test_the_flannel_manifest_is_upstreams_with_the_chosen_backend(prepared: BareHost) -> None:
     go = shutil.which("go")
     if go is None:
         pytest.skip("the manifest is fetched from flannel's Go module, and Go is not on PATH")

@@ -1,4 +1,4 @@
-"""What hosts start from: the AMI's provisioners on a bare Debian."""
+"""The root file systems of hosts: the AMI's provisioners on a bare Debian."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ NOISE = ("var/cache", "var/log", "etc/passwd-", "etc/shadow-", "etc/group-", "et
 
 
 @pytest.mark.xdist_group("hosts")
-def test_every_provisioner_of_a_node_changes_nothing_the_second_time(able: None, tmp_path: Path) -> None:
+def test_running_the_provisioners_of_a_node_again_changes_nothing(able: None, tmp_path: Path) -> None:
     node, bare = roots.node(print), roots.bare(print)
     layer = tmp_path / "layer"
     layer.mkdir()
@@ -31,12 +31,12 @@ def test_every_provisioner_of_a_node_changes_nothing_the_second_time(able: None,
     assert changed == set()
 
 
-def test_no_host_key_and_no_machine_id_is_in_a_root(able: None) -> None:
+def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
     for below in (roots.node(print), roots.bare(print)):
         assert not list(below.glob("etc/ssh/ssh_host_*"))
     assert (roots.bare(print) / "etc/machine-id").read_text() == ""
 
 
 def _with(name: str, *layers: Path) -> list[Path]:
-    """The first layer that has the file."""
+    """Return the first layer that has the file."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

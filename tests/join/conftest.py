@@ -1,4 +1,4 @@
-"""The join service lies where the AMI's provisioners take it from."""
+"""Import the join service from where the AMI's provisioners take it, and run it against an emulated AWS."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Nodes that come, go, are slow, or cannot be asked about."""
+"""Nodes that join, leave or are slow, and AWS that does not answer."""
 
 import contextlib
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.join.world import BUCKET, GROUP, JOIN_SECONDS, Host, World
 
 
 def run(host: Host, *, rounds: int) -> None:
-    """The service's own loop, so many times."""
+    """Run the service's own loop for so many rounds."""
     left = iter(range(rounds - 1))
 
     class Enough(Exception):
@@ -31,13 +31,13 @@ def boot_log(world: World, host: Host) -> str:
     return world.client("s3").get_object(Bucket=BUCKET, Key=f"{host.folder}boot.log")["Body"].read().decode()
 
 
-def test_a_master_alone_takes_the_ranks_itself(world: World) -> None:
+def test_a_head_node_without_workers_runs_ranks_itself(world: World) -> None:
     master = world.start_master()
     world.step(master)
     assert master.hostfile == [f"{master.address} slots=2"]
 
 
-def test_with_workers_the_hostfile_has_their_slots_and_no_master_without(world: World) -> None:
+def test_with_workers_the_hostfile_lists_their_slots_and_not_a_head_node_without_slots(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)
     expected = sorted(f"{worker.address} slots=8" for worker in workers)
@@ -45,7 +45,7 @@ def test_with_workers_the_hostfile_has_their_slots_and_no_master_without(world: 
     assert sorted(workers[0].hostfile) == expected
 
 
-def test_a_node_is_in_the_hostfile_only_when_its_sshd_answers(world: World) -> None:
+def test_a_node_enters_the_hostfile_when_its_sshd_answers(world: World) -> None:
     master, first, second = world.start_master(), *world.scale(2)
 
     def all_but_first(notice: Notice) -> bool:
@@ -59,7 +59,7 @@ def test_a_node_is_in_the_hostfile_only_when_its_sshd_answers(world: World) -> N
     assert len(master.hostfile) == 2
 
 
-def test_a_worker_is_in_service_only_when_the_master_has_taken_it_in(world: World) -> None:
+def test_a_worker_enters_service_when_the_head_node_has_it_in_its_hostfile(world: World) -> None:
     worker, *_ = world.scale(1)
     world.step(worker)
     assert world.states() == {worker.instance_id: "Pending:Wait"}
@@ -80,7 +80,7 @@ def test_a_worker_that_gives_up_is_replaced(world: World) -> None:
     assert world.states()[replacement.instance_id] == "InService"
 
 
-def test_a_worker_that_cannot_join_in_time_leaves_its_log_and_what_keeps_it_out_and_is_replaced(world: World) -> None:
+def test_a_worker_that_cannot_join_in_time_uploads_its_log_with_the_obstacle_and_is_replaced(world: World) -> None:
     master, worker = world.start_master(), *world.scale(1)
     world.answering = lambda notice: notice.address != worker.address
     world.step(master)
@@ -89,20 +89,19 @@ def test_a_worker_that_cannot_join_in_time_leaves_its_log_and_what_keeps_it_out_
     assert world.states() == {worker.instance_id: "Pending:Wait"}
     world.seconds = JOIN_SECONDS
     run(worker, rounds=1)
-    assert (
-        boot_log(world, worker) == "what it said\ngpumpi: not joined 600 s after its boot: the master does not know this node\n"
-    )
+    obstacle = "the head node does not know this node"
+    assert boot_log(world, worker) == f"the logs\ngpumpi: not joined 600 s after its boot: {obstacle}\n"
     assert worker.instance_id not in world.states()
 
 
-def test_a_worker_without_a_master_says_so_in_its_log(world: World) -> None:
+def test_a_worker_without_a_head_node_reports_it_in_its_log(world: World) -> None:
     worker = world.scale(1)[0]
     world.seconds = JOIN_SECONDS
     run(worker, rounds=1)
-    assert "there is no master, or none whose keys are believed" in boot_log(world, worker)
+    assert "there is no head node with trusted keys yet" in boot_log(world, worker)
 
 
-def test_a_worker_whose_log_cannot_be_left_is_replaced_all_the_same(world: World) -> None:
+def test_a_worker_whose_log_upload_fails_is_still_replaced(world: World) -> None:
     worker = world.scale(1)[0]
     world.seconds = JOIN_SECONDS
     faults.add(Fault("s3", "*", "AccessDenied", times=99))
@@ -110,7 +109,7 @@ def test_a_worker_whose_log_cannot_be_left_is_replaced_all_the_same(world: World
     assert worker.instance_id not in world.states()
 
 
-def test_a_worker_in_service_that_is_started_again_without_a_master_does_not_give_up(world: World) -> None:
+def test_a_worker_in_service_does_not_give_up_after_a_restart_without_a_head_node(world: World) -> None:
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     world.client("ec2").terminate_instances(InstanceIds=[master.instance_id])
@@ -120,32 +119,36 @@ def test_a_worker_in_service_that_is_started_again_without_a_master_does_not_giv
     assert world.states() == {worker.instance_id: "InService"}
 
 
-def test_both_logs_end_with_what_the_service_said(tmp_path: Path) -> None:
+def test_the_uploaded_log_has_the_boot_log_and_then_the_journal(tmp_path: Path) -> None:
     from gpumpi_join.giving_up import JOURNAL, both_logs
 
     file = tmp_path / "boot.log"
     file.write_text("booted\n")
-    said = CompletedProcess(JOURNAL, 0, "not joined yet\n", "")
-    assert both_logs(file, lambda command: said) == b"booted\nnot joined yet\n"
-    assert both_logs(tmp_path / "none", lambda command: said).startswith(b"no log of the boot was written\n")
+    journal = CompletedProcess(JOURNAL, 0, "not joined yet\n", "")
+    assert both_logs(file, lambda command: journal) == b"booted\nnot joined yet\n"
+    assert both_logs(tmp_path / "none", lambda command: journal).startswith(b"there is no boot log\n")
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "trouble"),
+    ("code", "error", "obstacle"),
     [
         (0, "", ""),
-        (1, "", "the master's hostfile lacks 10.0.0.5: it has not seen this node, or got no answer of its sshd"),
-        (255, "Host key verification failed.\n", "the master does not let this node in: Host key verification failed."),
+        (
+            1,
+            "",
+            "the head node's hostfile lacks 10.0.0.5: it has not seen this node yet, or this node's sshd did not answer it",
+        ),
+        (255, "Host key verification failed.\n", "cannot log in to the head node: Host key verification failed."),
     ],
 )
-def test_what_keeps_a_worker_out_is_said_in_words(code: int, error: str, trouble: str) -> None:
-    from gpumpi_join.machine import trouble_with_master
+def test_the_obstacle_explains_why_a_worker_cannot_join(code: int, error: str, obstacle: str) -> None:
+    from gpumpi_join.machine import head_node_obstacle
 
-    said = CompletedProcess("ssh", code, "", error)
-    assert trouble_with_master("mpi", "10.0.0.5", Path("hostfile"), lambda command: said) == trouble
+    result = CompletedProcess("ssh", code, "", error)
+    assert head_node_obstacle("mpi", "10.0.0.5", Path("hostfile"), lambda command: result) == obstacle
 
 
-def test_workers_that_join_later_are_taken_in_and_those_that_left_are_dropped(world: World) -> None:
+def test_later_workers_are_added_and_those_that_left_are_removed(world: World) -> None:
     master, first = world.start_master(), *world.scale(1)
     world.step(master, first)
     later = world.scale(3)
@@ -161,8 +164,8 @@ def test_workers_that_join_later_are_taken_in_and_those_that_left_are_dropped(wo
         assert first.service.notice.user_key not in host.read("authorized_keys")
 
 
-def test_a_worker_that_waits_for_its_end_is_dropped_at_once(world: World) -> None:
-    """It still runs: a hook holds it. No new rank may go there."""
+def test_a_terminating_worker_is_removed_at_once(world: World) -> None:
+    """A hook keeps it running, but it must not get new ranks."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     autoscaling = world.client("autoscaling")
@@ -175,7 +178,7 @@ def test_a_worker_that_waits_for_its_end_is_dropped_at_once(world: World) -> Non
     assert worker.address not in master.read("hostfile")
 
 
-def test_a_bucket_that_was_emptied_changes_nothing_and_is_filled_again(world: World) -> None:
+def test_after_the_bucket_was_emptied_nodes_stay_known_and_publish_again(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)
     before = {name: master.read(name) for name in ("authorized_keys", "known_hosts", "hostfile")}
@@ -188,7 +191,7 @@ def test_a_bucket_that_was_emptied_changes_nothing_and_is_filled_again(world: Wo
     assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 3
 
 
-def test_when_s3_is_away_the_files_stay_and_the_service_goes_on(world: World) -> None:
+def test_while_s3_is_unavailable_the_files_stay_and_the_service_keeps_running(world: World) -> None:
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     before = master.read("hostfile")
@@ -198,7 +201,7 @@ def test_when_s3_is_away_the_files_stay_and_the_service_goes_on(world: World) ->
     assert faults.pending() == []
 
 
-def test_who_has_left_is_dropped_also_while_s3_is_away(world: World) -> None:
+def test_nodes_that_left_are_removed_while_s3_is_unavailable(world: World) -> None:
     master, first, second = world.start_master(), *world.scale(2)
     world.step(master, first, second)
     faults.add(Fault("s3", "*", "ServiceUnavailable", status=503, times=99))

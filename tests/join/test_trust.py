@@ -1,4 +1,4 @@
-"""Whose keys a node takes, and whose not."""
+"""Whose keys a node trusts."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.join.world import BUCKET, World, key
 
 
-def test_all_nodes_take_the_keys_of_all(world: World) -> None:
+def test_all_nodes_trust_the_keys_of_all_members(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)
     for host in (master, *workers):
@@ -24,7 +24,7 @@ def test_all_nodes_take_the_keys_of_all(world: World) -> None:
             assert notice.host_keys[0] in host.read("known_hosts")
 
 
-def test_the_master_has_a_name_of_its_own(world: World) -> None:
+def test_the_head_node_also_has_the_name_master(world: World) -> None:
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     assert f"{master.address} {master.service.notice.hostname} master\n" in worker.read("hosts")
@@ -41,7 +41,7 @@ def test_an_instance_outside_the_group_is_not_trusted_whatever_its_role(world: W
         assert stranger.address not in host.read("hostfile") + host.read("known_hosts") + host.read("hosts")
 
 
-def test_a_node_that_claims_the_address_of_another_is_not_believed(world: World) -> None:
+def test_a_node_that_claims_the_address_of_another_is_not_trusted(world: World) -> None:
     master, first, second = world.start_master(), *world.scale(2)
     first.service.notice = replace(first.service.notice, address=second.address)
     world.step(master, first, second)
@@ -49,14 +49,14 @@ def test_a_node_that_claims_the_address_of_another_is_not_believed(world: World)
     assert second.service.notice.user_key in master.read("authorized_keys")
 
 
-def test_a_node_cannot_write_what_is_another_s(world: World) -> None:
+def test_a_node_cannot_write_the_notice_of_another(world: World) -> None:
     first, second = world.scale(2)
     with pytest.raises(ClientError, match="AccessDenied"):
         first.s3.put_object(Bucket=BUCKET, Key=notice_key(second.folder), Body=b"mine")
 
 
-def test_a_second_master_with_the_tags_but_not_the_role_is_not_believed(world: World) -> None:
-    """Who may tag instances may look like the master; to write under its role's name he must be let to pass that role."""
+def test_an_instance_with_the_head_nodes_tags_but_not_its_role_is_not_trusted(world: World) -> None:
+    """With permission to tag, an instance can look like the head node. Writing under its role needs iam:PassRole."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     tags = [{"Key": "gpumpi:stack", "Value": "mnist"}, {"Key": "gpumpi:role", "Value": "master"}]
@@ -67,7 +67,7 @@ def test_a_second_master_with_the_tags_but_not_the_role_is_not_believed(world: W
 
 
 @pytest.mark.mission("C", "key bucket")
-def test_no_private_key_and_nothing_but_notices_is_in_the_bucket(world: World) -> None:
+def test_the_bucket_holds_only_notices_and_no_private_key(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)
     s3 = world.client("s3")
@@ -80,7 +80,7 @@ def test_no_private_key_and_nothing_but_notices_is_in_the_bucket(world: World) -
 GOOD = Notice("ip-10-0-0-5", "10.0.0.5", 8, 2, (key("A"),), key("b"))
 
 
-def test_a_notice_is_read_as_it_was_written() -> None:
+def test_a_notice_survives_a_round_trip() -> None:
     assert Notice.parse(GOOD.to_json().encode()) == GOOD
 
 
@@ -104,18 +104,18 @@ def test_a_notice_is_read_as_it_was_written() -> None:
         {"more": 1},
     ],
 )
-def test_a_notice_that_could_smuggle_something_in_is_refused(change: dict[str, object]) -> None:
+def test_a_notice_that_could_inject_lines_or_options_is_rejected(change: dict[str, object]) -> None:
     with pytest.raises(BadNotice):
         Notice.parse(json.dumps({**json.loads(GOOD.to_json()), **change}).encode())
 
 
 @given(st.binary(max_size=400))
-def test_no_bytes_at_all_break_the_reader(text: bytes) -> None:
+def test_arbitrary_bytes_never_crash_the_parser(text: bytes) -> None:
     with pytest.raises(BadNotice):
         Notice.parse(text)
 
 
-def test_a_member_that_publishes_rubbish_hurts_nobody_else(world: World) -> None:
+def test_a_member_that_publishes_garbage_does_not_affect_others(world: World) -> None:
     master, first, second = world.start_master(), *world.scale(2)
     world.step(master, second)
     first.s3.put_object(Bucket=BUCKET, Key=notice_key(first.folder), Body=b"[" * 20_000)

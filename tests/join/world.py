@@ -1,4 +1,4 @@
-"""A plain EC2 cluster in the local AWS of this process: a master, a group of workers, the key bucket, and their roles."""
+"""An EC2 cluster in an in-process AWS: head node, Auto Scaling group of workers, key bucket, and their IAM roles."""
 
 import json
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from gpumpi_join.giving_up import GivingUp
 from gpumpi_join.notice import Notice
 from gpumpi_join.service import Clients, Paths, Service
 
+from infra.components import iam as policies
 from infra.components.iam import Account
 from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import image, make_world
@@ -21,20 +22,20 @@ STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers
 
 
 def key(letter: str) -> str:
-    """A public key that nobody has."""
+    """A made-up public key."""
     return "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" + letter * 43
 
 
 @dataclass
 class Host:
-    """One instance and the service on it."""
+    """One instance with its join service."""
 
     instance_id: str
     address: str
     service: Service
     paths: Paths
     s3: Any
-    """With the instance's own credentials."""
+    """S3 client with the instance's own credentials."""
     folder: str
 
     def read(self, name: str) -> str:
@@ -48,7 +49,7 @@ class Host:
 
 @dataclass
 class World:
-    """What AWS has of the cluster."""
+    """The cluster's AWS resources and its hosts."""
 
     client: Client
     folder: Path
@@ -56,7 +57,7 @@ class World:
     answering: Callable[[Notice], bool] = lambda notice: True
     hosts: dict[str, Host] = field(default_factory=dict)
     seconds: float = 0.0
-    """Since every host's boot."""
+    """Time since the boot of all hosts."""
 
     def __post_init__(self) -> None:
         self.network = make_world(self.client)
@@ -71,12 +72,12 @@ class World:
         return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
 
     def scale(self, count: int) -> list[Host]:
-        """The group's hosts when AWS has launched them; they wait to join."""
+        """Set the group's size and return its hosts. New ones wait to join."""
         self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
         return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
 
     def start_stranger(self, role: str = "stranger") -> Host:
-        """An instance of the same account that is not in the group."""
+        """Launch an instance in the same account that is not in the group."""
         launched = self.network.run()[0]
         return self._host(role, launched["InstanceId"], launched["PrivateIpAddress"], slots=8, part=WORKER)
 
@@ -85,7 +86,7 @@ class World:
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
     def step(self, *hosts: Host) -> None:
-        """A round of each service, twice: what the first ones publish, the last ones have read by then."""
+        """Run two rounds of each service, so that the first services read what the last ones publish."""
         for _ in range(2):
             for host in hosts:
                 host.service.step()
@@ -97,14 +98,14 @@ class World:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
-        """A role with the node policy of the program; the account may take it in an instance's place."""
+        """Create a role with the program's node policy; tests assume it in place of an instance."""
         trust = {
             "Version": "2012-10-17",
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],
         }
         iam = self.client("iam")
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
-        document = iam.to_json(iam.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
+        document = policies.to_json(policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"))
         iam.put_role_policy(RoleName=name, PolicyName="keys", PolicyDocument=document)
         return str(made["RoleId"])
 
@@ -150,7 +151,7 @@ class World:
             identity=identity,
             since=0.0,
             clock=lambda: self.seconds,
-            logs=lambda: b"what it said\n",
+            logs=lambda: b"the logs\n",
         )
         service = Service(
             self._cluster(part or role),
@@ -160,7 +161,7 @@ class World:
             notice=notice,
             paths=paths,
             answers=lambda notice: self.answering(notice),
-            trouble=lambda: "" if self._is_known(address) else "the master does not know this node",
+            obstacle=lambda: "" if self._is_known(address) else "the head node does not know this node",
             on_delay=end.if_due,
         )
         self.hosts[instance_id] = Host(instance_id, address, service, paths, s3, f"nodes/{identity}/")

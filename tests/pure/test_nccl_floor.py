@@ -74,14 +74,17 @@ def test_half_of_the_bandwidth_of_a_good_pair_fails() -> None:
 
 def test_one_node_and_a_type_without_a_rate_of_its_own_are_not_judged() -> None:
     found = [nccl.Result(16 * GIB, 483.0, False)]
-    assert nccl.verdict(found, 1, 3200.0) == (True, "483.0 GB/s at 17179869184 bytes on 1 node; not judged: there is no network")
+    assert nccl.verdict(found, 1, 3200.0) == (
+        True,
+        "483.0 GB/s at 17179869184 bytes on 1 node; not judged: one node uses no network",
+    )
     assert nccl.verdict(found, 2, None)[0]
 
 
 def test_small_messages_alone_judge_nothing() -> None:
     fine, why = nccl.verdict([nccl.Result(128 << 20, 289.0, False)], 2, 3200.0)
     assert not fine
-    assert "cannot be judged below 2147483648 bytes: measure up to there" in why
+    assert "cannot be judged below 2147483648 bytes. Measure at least up to that size" in why
 
 
 def test_wrong_sums_fail_however_fast_they_are() -> None:

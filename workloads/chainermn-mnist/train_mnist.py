@@ -1,9 +1,8 @@
 """ChainerMN's MNIST example on all ranks: `mpiexec -n 8 -N 2 python3 train_mnist.py`.
 
-A perceptron learns handwritten digits: each rank a part of them, with gradients averaged over all ranks at every step.
-The digits are the 1797 small ones of scikit-learn. `-g` takes GPUs, one a rank.
-Ends with another exit code than 0 unless all ranks have the same weights in the end, and know digits that they have not seen.
-An exception on one rank ends all of them at once.
+A perceptron learns scikit-learn's 1797 handwritten digits. Each rank trains on a shard; gradients are averaged over all ranks
+at every step. `-g` uses GPUs, one per rank. The exit code is 0 only if all ranks end with the same weights and recognize
+unseen digits. An exception on one rank ends all ranks at once.
 """
 
 import argparse
@@ -28,10 +27,10 @@ from chainer.training import extensions
 from chainermn import global_except_hook
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")
-"""64 pixels of 0 to 16, and which digit it is, a line; where it isn't there, scikit-learn has it."""
-TAUGHT = 1500
+"""Per line 64 pixels of 0 to 16 and the digit. If the file is missing, scikit-learn's copy is used."""
+TRAINING = 1500
 ENOUGH = 0.9
-"""Accuracy on digits that were not taught."""
+"""Required accuracy on unseen digits."""
 
 
 class Perceptron(chainer.Chain):
@@ -45,37 +44,37 @@ class Perceptron(chainer.Chain):
 
 
 def main() -> int:
-    arguments = understood()
-    global_except_hook.add_hook()  # else the other ranks would wait for one that failed
-    np.random.seed(0)  # of the first weights
+    arguments = parse_arguments()
+    global_except_hook.add_hook()  # without it the other ranks would wait for a failed one
+    np.random.seed(0)  # for the initial weights
     ranks = chainermn.create_communicator(arguments.communicator)
     model = L.Classifier(Perceptron(arguments.units))
     if arguments.gpu:
         chainer.cuda.get_device_from_id(ranks.intra_rank).use()
         model.to_gpu()
-    began = time.monotonic()
+    started = time.monotonic()
     accuracy = train(ranks, model, arguments)
-    everywhere, hosts = ranks.gather_obj(weights(model)), ranks.gather_obj(socket.gethostname())
+    digests, hosts = ranks.gather_obj(weights(model)), ranks.gather_obj(socket.gethostname())
     verdict = None
     if ranks.rank == 0:
-        equal = "equal" if len(set(everywhere)) == 1 else "DIFFERENT"
+        equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
         verdict = 0 if equal == "equal" and accuracy > ENOUGH else 1
         print(
-            f"{ranks.size} ranks on {len(set(hosts))} hosts, {arguments.epochs} epochs in {time.monotonic() - began:.1f} s: "
+            f"{ranks.size} ranks on {len(set(hosts))} hosts, {arguments.epochs} epochs in {time.monotonic() - started:.1f} s: "
             f"accuracy {accuracy:.3f}, weights {equal} on all ranks",
             flush=True,
         )
     return int(ranks.bcast_obj(verdict))
 
 
-def understood() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-g", "--gpu", action="store_true", help="train on GPUs, one a rank")
-    parser.add_argument("--communicator", help="pure_nccl by default with -g, else naive, which works everywhere")
+    parser.add_argument("-g", "--gpu", action="store_true", help="train on GPUs, one per rank")
+    parser.add_argument("--communicator", help="default: pure_nccl with -g, otherwise naive, which works everywhere")
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
+    parser.add_argument("--batch", type=int, default=15, help="digits per rank and step")
     parser.add_argument("--units", type=int, default=100)
-    parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception there after the second epoch")
+    parser.add_argument("--fail", type=int, metavar="RANK", help="raise an exception on this rank after the second epoch")
     arguments = parser.parse_args()
     arguments.communicator = arguments.communicator or ("pure_nccl" if arguments.gpu else "naive")
     arguments.gpu = arguments.gpu or arguments.communicator == "pure_nccl"
@@ -83,18 +82,18 @@ def understood() -> argparse.Namespace:
 
 
 def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
-    """The accuracy in the end."""
+    """Train and return the final accuracy on unseen digits."""
     optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.Adam(), ranks)
     optimizer.setup(model)
-    taught, unseen = digits() if ranks.rank == 0 else (None, None)
-    taught = chainermn.scatter_dataset(taught, ranks, shuffle=True, seed=0)
+    training_set, unseen = digits() if ranks.rank == 0 else (None, None)
+    training_set = chainermn.scatter_dataset(training_set, ranks, shuffle=True, seed=0)
     unseen = chainermn.scatter_dataset(unseen, ranks)
-    lessons = chainer.iterators.SerialIterator(taught, arguments.batch)
-    questions = chainer.iterators.SerialIterator(unseen, arguments.batch, repeat=False, shuffle=False)
+    training_batches = chainer.iterators.SerialIterator(training_set, arguments.batch)
+    unseen_batches = chainer.iterators.SerialIterator(unseen, arguments.batch, repeat=False, shuffle=False)
     device = ranks.intra_rank if arguments.gpu else -1
-    updater = training.StandardUpdater(lessons, optimizer, device=device)
+    updater = training.StandardUpdater(training_batches, optimizer, device=device)
     trainer = training.Trainer(updater, (arguments.epochs, "epoch"), out=str(Path.home()))
-    trainer.extend(chainermn.create_multi_node_evaluator(extensions.Evaluator(questions, model, device=device), ranks))
+    trainer.extend(chainermn.create_multi_node_evaluator(extensions.Evaluator(unseen_batches, model, device=device), ranks))
     log = extensions.LogReport(log_name=None)
     trainer.extend(log)
     if ranks.rank == 0:
@@ -109,40 +108,40 @@ def train(ranks: Any, model: Any, arguments: argparse.Namespace) -> float:
 def show(log: Any) -> Any:
     @training.make_extension(priority=extensions.LogReport.priority - 1)
     def line(trainer: Any) -> None:
-        seen = log.log[-1]
-        loss, accuracy = seen["main/loss"], seen["main/accuracy"]
-        unseen = f"{seen['validation/main/loss']:14.4f}  {seen['validation/main/accuracy']:18.4f}"
-        print(f"{seen['epoch']:5}  {loss:8.4f}  {accuracy:8.4f}  {unseen}", flush=True)
+        entry = log.log[-1]
+        loss, accuracy = entry["main/loss"], entry["main/accuracy"]
+        unseen = f"{entry['validation/main/loss']:14.4f}  {entry['validation/main/accuracy']:18.4f}"
+        print(f"{entry['epoch']:5}  {loss:8.4f}  {accuracy:8.4f}  {unseen}", flush=True)
 
     return line
 
 
 def fail(trainer: Any) -> None:
-    raise RuntimeError(f"asked for by --fail, on {socket.gethostname()}")
+    raise RuntimeError(f"requested by --fail, on {socket.gethostname()}")
 
 
 def digits() -> tuple[Any, Any]:
-    """Those to learn from, and those to be asked about."""
+    """Return the training set and the unseen digits."""
     lines = np.loadtxt(DIGITS if DIGITS.exists() else _digits_of_scikit_learn(), delimiter=",")
     lines = lines[np.random.RandomState(0).permutation(len(lines))]
     pixels, answers = (lines[:, :-1] / 16).astype(np.float32), lines[:, -1].astype(np.int32)
     both = chainer.datasets.TupleDataset(pixels, answers)
-    return chainer.datasets.split_dataset(both, TAUGHT)
+    return chainer.datasets.split_dataset(both, TRAINING)
 
 
 def _digits_of_scikit_learn() -> Path:
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:
-        raise SystemExit(f"{DIGITS} is not there, and scikit-learn, which has it, is not installed: install one of them")
+        raise SystemExit(f"{DIGITS}: does not exist, and scikit-learn, which contains it, is not installed. Provide one of them")
     return Path(found.origin).parent / "datasets" / "data" / DIGITS.name
 
 
 def weights(model: Any) -> str:
-    """The same for the same weights, to the last bit."""
-    together = hashlib.sha256()
+    """Return a digest that is equal only for bit-identical weights."""
+    digest = hashlib.sha256()
     for name, parameter in sorted(model.namedparams()):
-        together.update(name.encode() + chainer.cuda.to_cpu(parameter.array).tobytes())
-    return together.hexdigest()
+        digest.update(name.encode() + chainer.cuda.to_cpu(parameter.array).tobytes())
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":

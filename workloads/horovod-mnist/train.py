@@ -1,9 +1,8 @@
 """Horovod on TensorFlow on all ranks: `horovodrun -np 4 -H ... python3 train.py --data s3://BUCKET/KEY --folder /shared/run`.
 
-A perceptron learns handwritten digits: each rank a part of them, with gradients averaged over all ranks at every step. On the
-volume lie the data, which rank 0 fetches once, rank 0's checkpoint of each epoch, from which the next start goes on, and logs for
-TensorBoard. Ends with another exit code than 0 unless all ranks have the same weights in the end, and know digits that they have
-not seen.
+A perceptron learns handwritten digits. Each rank trains on a shard; gradients are averaged over all ranks at every step. Rank
+0 downloads the data to the volume once, and saves a checkpoint per epoch, from which the next start resumes, and TensorBoard
+logs. The exit code is 0 only if all ranks end with the same weights and recognize unseen digits.
 """
 
 import argparse
@@ -24,34 +23,36 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-TAUGHT = 1500
+TRAINING = 1500
 ENOUGH = 0.9
-"""Accuracy on digits that were not taught."""
+"""Required accuracy on unseen digits."""
 
 
 def main() -> int:
-    arguments = understood()
+    arguments = parse_arguments()
     hvd.init()
     use_own_device()
-    began = time.monotonic()
-    fetched(arguments.data, arguments.folder / "data")
+    started = time.monotonic()
+    ensure_data(arguments.data, arguments.folder / "data")
     epochs_done, accuracy, digest = train(arguments, arguments.folder / "data" / Path(arguments.data).name)
     digests, hosts = hvd.allgather_object(digest), hvd.allgather_object(socket.gethostname())
     equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
-    tell(
-        f"{len(hosts)} ranks on {len(set(hosts))} hosts, {epochs_done} epochs, {time.monotonic() - began:.1f} s: "
+    print_once(
+        f"{len(hosts)} ranks on {len(set(hosts))} hosts, {epochs_done} epochs, {time.monotonic() - started:.1f} s: "
         f"accuracy {accuracy:.3f}, weights {equal} on all ranks"
     )
     return 0 if equal == "equal" and accuracy > ENOUGH else 1
 
 
-def understood() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help="s3://BUCKET/KEY of digits: 64 pixels of 0 to 16 and the digit, a line")
-    parser.add_argument("--folder", type=Path, required=True, help="on a volume that all ranks see")
+    parser.add_argument(
+        "--data", required=True, help="s3://BUCKET/KEY of the digits; per line 64 pixels of 0 to 16 and the digit"
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="folder on a volume shared by all ranks")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=15, help="digits a rank takes a step")
-    parser.add_argument("--hold", type=int, metavar="EPOCH", help="wait there at the first start, to be killed")
+    parser.add_argument("--batch", type=int, default=15, help="digits per rank and step")
+    parser.add_argument("--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch to be killed")
     return parser.parse_args()
 
 
@@ -67,8 +68,8 @@ def use_own_device() -> None:
 # --- data --------------------------------------------------------------------------------------------------------------
 
 
-def fetched(address: str, folder: Path) -> None:
-    """The data set on the volume; rank 0 fetches it, whole or not at all. Ends all ranks where it cannot."""
+def ensure_data(address: str, folder: Path) -> None:
+    """Have rank 0 download the data set to the volume atomically, unless it exists. Ends all ranks if that fails."""
     problem = None
     if hvd.rank() == 0 and not (folder / Path(address).name).exists():
         bucket, _, key = address.removeprefix("s3://").partition("/")
@@ -77,19 +78,19 @@ def fetched(address: str, folder: Path) -> None:
         try:
             boto3.client("s3").download_file(bucket, key, str(beside))
             beside.replace(folder / Path(address).name)
-            tell(f"fetched {address}")
+            print_once(f"fetched {address}")
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             problem = (
-                f"{address} cannot be read: {error}; look at the address, and at the Secret with AWS_ACCESS_KEY_ID, "
+                f"{address}: cannot be read: {error}. Check the address and the Secret with AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL"
             )
     if problem := hvd.broadcast_object(problem, root_rank=0):
-        tell(problem)
+        print_once(problem)
         raise SystemExit(1)
 
 
 def digits(file: Path) -> "tuple[Any, Any]":
-    """Pixels and answers, in the same random order on all ranks."""
+    """Return pixels and labels in the same random order on all ranks."""
     lines = np.loadtxt(file, delimiter=",")
     lines = lines[np.random.RandomState(0).permutation(len(lines))]
     return (lines[:, :-1] / 16).astype(np.float32), lines[:, -1].astype(np.int32)
@@ -99,7 +100,7 @@ def digits(file: Path) -> "tuple[Any, Any]":
 
 
 def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]":
-    """Epochs that are done in all, accuracy, and the weights' digest."""
+    """Train and return the total number of epochs, the accuracy and the weights' digest."""
     tf.random.set_seed(0)
     model = tf.keras.Sequential([tf.keras.layers.Dense(100, "relu", input_shape=(64,)), tf.keras.layers.Dense(10)])
     optimizer = tf.keras.optimizers.Adam()
@@ -108,12 +109,12 @@ def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]"
     saved = tf.train.CheckpointManager(
         tf.train.Checkpoint(model=model, optimizer=optimizer, done=done), str(arguments.folder / "checkpoints"), max_to_keep=2
     )
-    began_with = resumed(saved, [*model.variables, *optimizer.variables, done], done)
+    first_epoch = resume(saved, [*model.variables, *optimizer.variables, done], done)
     pixels, answers = digits(file)
-    step = learner(model, optimizer)
+    step = make_step(model, optimizer)
     log = tf.summary.create_file_writer(str(arguments.folder / "logs")) if hvd.rank() == 0 else None
     accuracy = accuracy_of(model, pixels, answers)
-    for epoch in range(began_with + 1, arguments.epochs + 1):
+    for epoch in range(first_epoch + 1, arguments.epochs + 1):
         loss = [float(step(pixels[chosen], answers[chosen])) for chosen in batches(epoch, arguments.batch)][-1]
         accuracy = accuracy_of(model, pixels, answers)
         done.assign(epoch)
@@ -123,55 +124,55 @@ def train(arguments: argparse.Namespace, file: Path) -> "tuple[int, float, str]"
                 tf.summary.scalar("loss", loss)
                 tf.summary.scalar("accuracy", accuracy)
             log.flush()
-        tell(f"epoch {epoch}: loss {loss:.4f}, accuracy on unseen digits {accuracy:.4f}")
-        while epoch == arguments.hold and began_with == 0:
+        print_once(f"epoch {epoch}: loss {loss:.4f}, accuracy on unseen digits {accuracy:.4f}")
+        while epoch == arguments.hold and first_epoch == 0:
             time.sleep(0.1)
     return int(done), accuracy, weights(model)
 
 
-def resumed(saved: Any, variables: "list[Any]", done: Any) -> int:
-    """Epochs that are done; what rank 0 finds counts for all."""
+def resume(saved: Any, variables: "list[Any]", done: Any) -> int:
+    """Restore rank 0's checkpoint on all ranks and return the number of finished epochs."""
     if hvd.rank() == 0 and saved.restore_or_initialize():
-        tell(f"goes on from {saved.latest_checkpoint}: {int(done)} epochs are done")
+        print_once(f"resuming from {saved.latest_checkpoint}: {int(done)} epochs are done")
     hvd.broadcast_variables(variables, root_rank=0)
     return int(done)
 
 
-def learner(model: Any, optimizer: Any) -> Any:
-    """One step: gradients averaged over all ranks. Its result is the loss here."""
-    count = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def make_step(model: Any, optimizer: Any) -> Any:
+    """Return a training step that averages gradients over all ranks and returns this rank's loss."""
+    loss_function = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tf.function
     def step(pixels: Any, answers: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = count(answers, model(pixels, training=True))
+            loss = loss_function(answers, model(pixels, training=True))
         gradients = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 too
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 has no strict
         return loss
 
     return step
 
 
 def batches(epoch: int, size: int) -> "Iterator[Any]":
-    """What this rank takes, as many on each, in another order in each epoch."""
-    own = np.random.RandomState(epoch).permutation(TAUGHT)[hvd.rank() :: hvd.size()]
-    for number in range(TAUGHT // hvd.size() // size):
+    """Yield this rank's batches: equally many on each rank, shuffled per epoch."""
+    own = np.random.RandomState(epoch).permutation(TRAINING)[hvd.rank() :: hvd.size()]
+    for number in range(TRAINING // hvd.size() // size):
         yield own[number * size : (number + 1) * size]
 
 
 def accuracy_of(model: Any, pixels: Any, answers: Any) -> float:
-    return float(np.mean(np.argmax(model(pixels[TAUGHT:]), axis=1) == answers[TAUGHT:]))
+    return float(np.mean(np.argmax(model(pixels[TRAINING:]), axis=1) == answers[TRAINING:]))
 
 
 def weights(model: Any) -> str:
-    """The same for the same weights, to the last bit."""
-    together = hashlib.sha256()
+    """Return a digest that is equal only for bit-identical weights."""
+    digest = hashlib.sha256()
     for variable in model.variables:
-        together.update(variable.numpy().tobytes())
-    return together.hexdigest()
+        digest.update(variable.numpy().tobytes())
+    return digest.hexdigest()
 
 
-def tell(line: str) -> None:
+def print_once(line: str) -> None:
     if hvd.rank() == 0:
         print(line, flush=True)
 

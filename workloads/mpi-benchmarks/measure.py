@@ -1,7 +1,7 @@
-"""How fast ranks talk: latency and bandwidth between the first and the last rank, allreduce of all, by size of the message.
+"""MPI performance by message size: latency and bandwidth between the first and the last rank, allreduce of all ranks.
 
-`mpirun -n 16 ... python3 measure.py --json FILE --plot FILE`. With `--buffers device` messages lie in the memory of GPUs:
-that takes CuPy and an MPI that is CUDA-aware. Ends with another exit code than 0 where an allreduce gives a wrong sum.
+`mpirun -n 16 ... python3 measure.py --json FILE --plot FILE`. `--buffers device` uses GPU memory, which needs CuPy and a
+CUDA-aware MPI. The exit code is not 0 if an allreduce gives a wrong sum.
 """
 
 import argparse
@@ -18,74 +18,74 @@ from mpi4py import MPI
 from report import Row, chart, table
 
 WINDOW = 16
-"""Messages on their way at once, for bandwidth."""
-LEAST, MOST, ENOUGH_BYTES = 4, 200, 64 << 20
-"""Repetitions of a size: so many as make this many bytes, within bounds."""
+"""Messages in flight at once when measuring bandwidth."""
+MINIMUM, MAXIMUM, ENOUGH_BYTES = 4, 200, 64 << 20
+"""Minimum and maximum repetitions per size, and the bytes to transfer in between."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--buffers", choices=("host", "device"), default="host", help="where messages lie")
-    parser.add_argument("--largest", type=int, default=4 << 20, help="bytes of the largest message")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
-    parser.add_argument("--plot", type=Path, help="an SVG file")
+    parser.add_argument("--buffers", choices=("host", "device"), default="host", help="memory of the messages")
+    parser.add_argument("--largest", type=int, default=4 << 20, help="size of the largest message in bytes")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plot", type=Path, help="write a chart to this SVG file")
     arguments = parser.parse_args()
     world = MPI.COMM_WORLD
     make = buffers_of(arguments.buffers)
     sizes = [4**power for power in range(32) if 4**power <= arguments.largest]
     hosts = world.allgather(socket.gethostname())
-    rows = [measured(world, make, size) for size in sizes] if world.size > 1 else []
+    rows = [measure(world, make, size) for size in sizes] if world.size > 1 else []
     right = world.allreduce(all(row.right for row in rows), op=MPI.LAND)
     if world.rank:
         return 0 if right and rows else 1
     if not rows:
-        print("there is one rank only, and nobody to talk to: give the job two workers or more slots", flush=True)
+        print("there is only one rank. Give the job two workers or more slots", flush=True)
         return 1
     about = f"{world.size} ranks on {len(set(hosts))} hosts, {arguments.buffers} buffers, {library()}"
     print(about, table(rows), sep="\n", flush=True)
     if arguments.json:
         content = {"about": about, "ranks": world.size, "hosts": hosts, "rows": [row.figures() for row in rows]}
-        written(arguments.json, json.dumps(content, indent=1))
+        write(arguments.json, json.dumps(content, indent=1))
     if arguments.plot:
-        written(arguments.plot, chart(rows, about))
+        write(arguments.plot, chart(rows, about))
     print("allreduce is right for all sizes" if right else "allreduce is WRONG", flush=True)
     return 0 if right else 1
 
 
 def buffers_of(kind: str) -> Callable[[int], Any]:
-    """What makes a buffer of so many bytes, all 1."""
+    """Return a function that creates a buffer of so many bytes, all 1."""
     if kind == "host":
         return lambda size: numpy.ones(size, dtype="u1")
-    import cupy  # only where there are GPUs
+    import cupy  # only installed for GPUs
 
     cupy.cuda.Device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))).use()
 
-    def made(size: int) -> Any:
+    def make(size: int) -> Any:
         buffer = cupy.ones(size, dtype="u1")
-        cupy.cuda.get_current_stream().synchronize()  # MPI knows nothing of streams
+        cupy.cuda.get_current_stream().synchronize()  # MPI is not aware of CUDA streams
         return buffer
 
-    return made
+    return make
 
 
-def measured(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
-    repeats = max(LEAST, min(MOST, ENOUGH_BYTES // size))
+def measure(world: MPI.Comm, make: Callable[[int], Any], size: int) -> Row:
+    repeats = max(MINIMUM, min(MAXIMUM, ENOUGH_BYTES // size))
     own, other = make(size), make(size)
-    there_and_back = timed(world, lambda: ping(world, own, other), repeats)
+    round_trip = timed(world, lambda: ping(world, own, other), repeats)
     window = timed(world, lambda: flood(world, own, other), max(2, repeats // WINDOW))
-    together = timed(world, lambda: world.Allreduce(own, other, op=MPI.SUM), repeats)
+    allreduce = timed(world, lambda: world.Allreduce(own, other, op=MPI.SUM), repeats)
     right = bool((other == world.size % 256).all())
-    return Row(size, there_and_back / 2 * 1e6, WINDOW * size / window / 1e6, together * 1e6, right)
+    return Row(size, round_trip / 2 * 1e6, WINDOW * size / window / 1e6, allreduce * 1e6, right)
 
 
 def timed(world: MPI.Comm, act: Callable[[], object], repeats: int) -> float:
-    """Seconds of one, of the slowest rank."""
+    """Return the seconds of one call on the slowest rank."""
     act()
     world.Barrier()
-    began = MPI.Wtime()
+    started = MPI.Wtime()
     for _ in range(repeats):
         act()
-    return float(world.allreduce(MPI.Wtime() - began, op=MPI.MAX)) / repeats
+    return float(world.allreduce(MPI.Wtime() - started, op=MPI.MAX)) / repeats
 
 
 def ping(world: MPI.Comm, own: Any, other: Any) -> None:
@@ -99,23 +99,23 @@ def ping(world: MPI.Comm, own: Any, other: Any) -> None:
 
 
 def flood(world: MPI.Comm, own: Any, other: Any) -> None:
-    last, answer = world.size - 1, bytearray(1)
+    last, reply = world.size - 1, bytearray(1)
     if world.rank == 0:
         MPI.Request.Waitall([world.Isend(own, last) for _ in range(WINDOW)])
-        world.Recv(answer, last)
+        world.Recv(reply, last)
     elif world.rank == last:
         MPI.Request.Waitall([world.Irecv(other, 0) for _ in range(WINDOW)])
-        world.Send(answer, 0)
+        world.Send(reply, 0)
 
 
 def library() -> str:
     return MPI.Get_library_version().replace("\x00", "").splitlines()[0].partition(",")[0].strip()
 
 
-def written(file: Path, text: str) -> None:
+def write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
-    print(f"written: {file}", flush=True)
+    print(f"wrote {file}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""NCCL's bus bandwidth, judged: every rank runs this, and it runs `all_reduce_perf` of NVIDIA's nccl-tests.
+"""Check NCCL's bus bandwidth. Every rank runs this program, which runs `all_reduce_perf` of NVIDIA's nccl-tests.
 
-Rank 0 prints the table and whether the network carries what it is sold for. The floor follows from the type's own line rate
-(EC2's NetworkPerformance, in GPUMPI_LINE_RATE_GBPS), not from a list of types: the line rate itself for two nodes, where NCCL's
-tree may even exceed it (https://github.com/NVIDIA/nccl-tests/issues/22), and 0.9 of it from three nodes on.
+Rank 0 prints the table and whether the network reaches its nominal rate. The minimum is computed from the instance type's
+line rate (EC2's NetworkPerformance, in GPUMPI_LINE_RATE_GBPS), not from a list of types: the line rate itself for two nodes,
+where NCCL's tree may even exceed it (https://github.com/NVIDIA/nccl-tests/issues/22), and 0.9 of it for three and more nodes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PROGRAM = "/opt/nccl-tests/all_reduce_perf"
 LARGE = 2 << 30
-"""Bytes from which on a message shows the bandwidth, and not the latency."""
+"""Messages of at minimum this many bytes show bandwidth rather than latency."""
 TWO_NODES, MORE_NODES = 1.0, 0.9
 _LINE = re.compile(
     r"^ *(?P<size>\d+) +\d+ +\w+ +\w+ +-?\d+"
@@ -25,17 +25,17 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Result:
-    """One line of nccl-tests."""
+    """One line of nccl-tests' output."""
 
     size: int
     """Bytes."""
     bus: float
-    """GB/s, the better one of in place and not."""
+    """GB/s, the better of in-place and out-of-place."""
     wrong: bool
 
 
 def results(output: str) -> "list[Result]":
-    """What nccl-tests printed."""
+    """Parse nccl-tests' output."""
     return [
         Result(
             int(line["size"]),
@@ -47,14 +47,14 @@ def results(output: str) -> "list[Result]":
 
 
 def floor(nodes: int, line_rate_gbps: float) -> "float | None":
-    """GB/s that large messages must reach; None on one node, where no network is in between."""
+    """Return the GB/s that large messages must reach; None on one node, where no network is involved."""
     if nodes < 2:
         return None
     return line_rate_gbps / 8 * (TWO_NODES if nodes == 2 else MORE_NODES)
 
 
 def verdict(found: "list[Result]", nodes: int, line_rate_gbps: "float | None") -> "tuple[bool, str]":
-    """Whether it is fast enough, and why."""
+    """Return whether the network is fast enough, and why."""
     if not found:
         return False, "nccl-tests printed no result"
     if wrong := [result.size for result in found if result.wrong]:
@@ -62,19 +62,19 @@ def verdict(found: "list[Result]", nodes: int, line_rate_gbps: "float | None") -
     best = max(found, key=lambda result: result.bus)
     reached = f"{best.bus:.1f} GB/s at {best.size} bytes on {nodes} node{'' if nodes == 1 else 's'}"
     if line_rate_gbps is None:
-        return True, f"{reached}; not judged: EC2 promises this type no rate of its own"
-    least = floor(nodes, line_rate_gbps)
-    if least is None:
-        return True, f"{reached}; not judged: there is no network"
+        return True, f"{reached}; not judged: EC2 publishes no line rate for this type"
+    minimum = floor(nodes, line_rate_gbps)
+    if minimum is None:
+        return True, f"{reached}; not judged: one node uses no network"
     large = [result for result in found if result.size >= LARGE]
     if not large:
-        return False, f"{reached}; cannot be judged below {LARGE} bytes: measure up to there"
+        return False, f"{reached}; cannot be judged below {LARGE} bytes. Measure at least up to that size"
     best = max(large, key=lambda result: result.bus)
     share = f"{best.bus:.1f} GB/s at {best.size} bytes is {best.bus / (line_rate_gbps / 8):.0%} of the line rate"
-    rule = f"{nodes} nodes must reach {least:g} GB/s"
-    if best.bus >= least:
+    rule = f"{nodes} nodes must reach {minimum:g} GB/s"
+    if best.bus >= minimum:
         return True, f"{share}; {rule}"
-    return False, f"{share}; {rule}: look whether NCCL's log says NET/OFI with GDRDMA, and at the placement group"
+    return False, f"{share}; {rule}. Check that NCCL's log shows NET/OFI with GDRDMA, and check the placement group"
 
 
 def main() -> int:
@@ -82,12 +82,12 @@ def main() -> int:
     parser.add_argument("--program", default=PROGRAM)
     parser.add_argument("--largest", default="16G")
     rate = os.environ.get("GPUMPI_LINE_RATE_GBPS")
-    parser.add_argument("--line-rate-gbps", type=float, default=float(rate) if rate else None, help="of one node")
+    parser.add_argument("--line-rate-gbps", type=float, default=float(rate) if rate else None, help="line rate of one node")
     arguments = parser.parse_args()
     try:
         rank, size, local = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_SIZE"))
     except KeyError as error:
-        print(f"{error} is not set: start this as a rank of Open MPI, as workloads/mpi-benchmarks/job.yaml does", file=sys.stderr)
+        print(f"{error} is not set. Start this as an Open MPI rank, as workloads/mpi-benchmarks/job.yaml does", file=sys.stderr)
         return 1
     try:
         done = subprocess.run(
@@ -97,7 +97,7 @@ def main() -> int:
             check=False,
         )
     except FileNotFoundError:
-        print(f"{arguments.program} is not in this image: amis/provisioners/build-nccl-tests.sh builds it", file=sys.stderr)
+        print(f"{arguments.program} is not in this image. Build it with amis/provisioners/build-nccl-tests.sh", file=sys.stderr)
         return 1
     if rank or done.returncode:
         return done.returncode

@@ -1,26 +1,26 @@
-"""Figures by size of the message, as a table and as a drawing."""
+"""Figures by message size, as a table and as a chart."""
 
 import math
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 400, 70, 50, 50
-COLOURS = {"latency, us": "#1b6ca8", "allreduce, us": "#b5452c", "bandwidth, MB/s": "#3a8a4d"}
+COLORS = {"latency, us": "#1b6ca8", "allreduce, us": "#b5452c", "bandwidth, MB/s": "#3a8a4d"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One size."""
+    """Figures of one message size."""
 
     size: int
-    """Bytes of a message."""
+    """Message size in bytes."""
     latency_us: float
     """One way."""
     bandwidth: float
     """MB/s, one way."""
     allreduce_us: float
     right: bool = True
-    """Whether the sum was right."""
+    """Whether the allreduce gave the right sum."""
 
     def figures(self) -> "dict[str, float]":
         return {
@@ -63,8 +63,8 @@ def chart(rows: "list[Row]", title: str) -> str:
         parts.append(f'<text x="{x(number):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{short(row.size)}</text>')
     for name, values in series.items():
         points = " ".join(f"{x(number):.1f},{y(value):.1f}" for number, value in enumerate(values))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
-        parts.append(f'<text x="{WIDTH - 142}" y="{y(values[-1]) + 4:.1f}" fill="{COLOURS[name]}">{name}</text>')
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>')
+        parts.append(f'<text x="{WIDTH - 142}" y="{y(values[-1]) + 4:.1f}" fill="{COLORS[name]}">{name}</text>')
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">{"".join(parts)}</svg>\n'
 

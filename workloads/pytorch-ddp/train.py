@@ -1,8 +1,8 @@
 """PyTorch's DistributedDataParallel on all ranks: `torchrun --nnodes 2 --nproc_per_node 8 ... train.py --checkpoint FILE`.
 
-A perceptron learns which of ten centres a point belongs to; each rank takes a part of the points. Rank 0 saves a checkpoint after
-each epoch, from which the next start goes on. After SIGTERM to any rank all of them end together: the step is finished and saved.
-Exit codes: 0 when all ranks have the same weights in the end and know points that were not taught, 143 after SIGTERM, else 1.
+A perceptron learns which of ten centers a point belongs to; each rank trains on a shard. Rank 0 saves a checkpoint after each
+epoch, from which the next start resumes. After SIGTERM to any rank, all ranks finish the step, save and end together. Exit
+codes: 0 if all ranks end with the same weights and classify unseen points, 143 after SIGTERM, otherwise 1.
 """
 
 import argparse
@@ -21,28 +21,28 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-CLASSES, PIXELS, TAUGHT, UNSEEN = 10, 64, 4000, 1000
+CLASSES, PIXELS, TRAINING, UNSEEN = 10, 64, 4000, 1000
 ENOUGH = 0.9
-"""Accuracy on points that were not taught."""
+"""Required accuracy on unseen points."""
 ENDED_BY_SIGNAL = 128 + signal.SIGTERM
-"""No success: Kubernetes starts such a pod again, and the training goes on."""
+"""A failure, so that Kubernetes restarts the pod and the training resumes."""
 
 
 class Stop:
-    """Whether this rank was told to end; all ranks ask each other after each step, so that all end after the same one."""
+    """Records SIGTERM. All ranks compare after each step, so that all end after the same one."""
 
     def __init__(self, device: torch.device) -> None:
-        self._told = torch.zeros(1, device=device)
-        signal.signal(signal.SIGTERM, lambda *_: self._told.fill_(1))
+        self._signaled = torch.zeros(1, device=device)
+        signal.signal(signal.SIGTERM, lambda *_: self._signaled.fill_(1))
 
     def anywhere(self) -> bool:
-        together = self._told.clone()
-        dist.all_reduce(together, dist.ReduceOp.MAX)
-        return bool(together.item())
+        any_rank = self._signaled.clone()
+        dist.all_reduce(any_rank, dist.ReduceOp.MAX)
+        return bool(any_rank.item())
 
 
 def main() -> int:
-    arguments = understood()
+    arguments = parse_arguments()
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     if on_gpu:
@@ -50,58 +50,58 @@ def main() -> int:
     else:
         torch.set_num_threads(1)  # ranks share the cores
     dist.init_process_group("nccl" if on_gpu else "gloo")
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         model, ended = train(arguments, device)
         if ended:
-            # torchrun too, on every node: before PyTorch 2 it waits five minutes for those that are gone
+            # End torchrun on every node too: before PyTorch 2 it waits five minutes for ranks that have ended
             os.kill(os.getppid(), signal.SIGTERM)
             return ENDED_BY_SIGNAL
-        accuracy, digests, hosts = accuracy_of(model, device), gathered(weights(model)), gathered(socket.gethostname())
+        accuracy, digests, hosts = accuracy_of(model, device), gather(weights(model)), gather(socket.gethostname())
     finally:
         dist.destroy_process_group()
     equal = "equal" if len(set(digests)) == 1 else "DIFFERENT"
-    tell(
-        f"{len(hosts)} ranks on {len(set(hosts))} hosts by {'nccl' if on_gpu else 'gloo'}, {time.monotonic() - began:.1f} s, "
+    print_once(
+        f"{len(hosts)} ranks on {len(set(hosts))} hosts by {'nccl' if on_gpu else 'gloo'}, {time.monotonic() - started:.1f} s, "
         f"{arguments.epochs} epochs: accuracy {accuracy:.3f}, weights {equal} on all ranks"
     )
     return 0 if equal == "equal" and accuracy > ENOUGH else 1
 
 
-def understood() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, required=True, help="file on a volume that all ranks see")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="file on a volume shared by all ranks")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=50, help="points a rank takes a step")
-    parser.add_argument("--hold", type=int, metavar="EPOCH", help="wait there for SIGTERM at the first start")
+    parser.add_argument("--batch", type=int, default=50, help="points per rank and step")
+    parser.add_argument("--hold", type=int, metavar="EPOCH", help="on the first start, wait after this epoch for SIGTERM")
     return parser.parse_args()
 
 
 def train(arguments: argparse.Namespace, device: torch.device) -> "tuple[nn.Module, bool]":
-    """The model, and whether a signal ended it before its time."""
-    torch.manual_seed(0)  # of the first weights
+    """Train and return the model, and whether SIGTERM ended the training early."""
+    torch.manual_seed(0)  # for the initial weights
     model = nn.Sequential(nn.Linear(PIXELS, 128), nn.ReLU(), nn.Linear(128, CLASSES)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    epoch, step = resumed(arguments.checkpoint, model, optimizer, device)
-    started_anew = (epoch, step) == (0, 0)
+    epoch, step = resume(arguments.checkpoint, model, optimizer, device)
+    first_start = (epoch, step) == (0, 0)
     parallel, stop = DistributedDataParallel(model), Stop(device)
-    points = TensorDataset(*some_points(TAUGHT, seed=1))
+    points = TensorDataset(*some_points(TRAINING, seed=1))
     sampler: Any = DistributedSampler(points)
     while epoch < arguments.epochs:
         sampler.set_epoch(epoch)
         loss = torch.zeros(1, device=device)
         for number, batch in enumerate(DataLoader(points, arguments.batch, sampler=sampler)):
             if number < step:
-                continue  # taught before the checkpoint
+                continue  # done before the checkpoint
             loss = learn(parallel, optimizer, *(part.to(device) for part in batch))
             if stop.anywhere():
                 save(arguments.checkpoint, model, optimizer, epoch, number + 1)
-                tell(f"SIGTERM: ended in epoch {epoch + 1} after step {number + 1}, saved to {arguments.checkpoint}")
+                print_once(f"SIGTERM: ended in epoch {epoch + 1} after step {number + 1}, saved to {arguments.checkpoint}")
                 return model, True
         epoch, step = epoch + 1, 0
         save(arguments.checkpoint, model, optimizer, epoch, step)
-        tell(f"epoch {epoch}: loss {loss.item():.4f}, accuracy on unseen points {accuracy_of(model, device):.4f}")
-        while epoch == arguments.hold and started_anew and not stop.anywhere():
+        print_once(f"epoch {epoch}: loss {loss.item():.4f}, accuracy on unseen points {accuracy_of(model, device):.4f}")
+        while epoch == arguments.hold and first_start and not stop.anywhere():
             time.sleep(0.1)
     return model, False
 
@@ -115,7 +115,7 @@ def learn(model: nn.Module, optimizer: Any, points: torch.Tensor, answers: torch
 
 
 def save(file: Path, model: nn.Module, optimizer: Any, epoch: int, step: int) -> None:
-    """Rank 0 saves, whole or not at all; the others wait for it."""
+    """Have rank 0 save atomically while the other ranks wait."""
     if dist.get_rank() == 0:
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_suffix(".new")
@@ -124,25 +124,25 @@ def save(file: Path, model: nn.Module, optimizer: Any, epoch: int, step: int) ->
     dist.barrier()
 
 
-def resumed(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -> "tuple[int, int]":
-    """Epochs that are done, and steps of the one after; what rank 0 finds counts for all."""
-    there = [file.exists()]
-    dist.broadcast_object_list(there, src=0)
-    if not there[0]:
+def resume(file: Path, model: nn.Module, optimizer: Any, device: torch.device) -> "tuple[int, int]":
+    """Load the checkpoint if rank 0 finds one; return finished epochs and steps of the next one."""
+    exists = [file.exists()]
+    dist.broadcast_object_list(exists, src=0)
+    if not exists[0]:
         return 0, 0
     saved = torch.load(file, map_location=device)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    tell(f"goes on from {file}: {saved['epoch']} epochs and {saved['step']} steps are done")
+    print_once(f"resuming from {file}: {saved['epoch']} epochs and {saved['step']} steps are done")
     return saved["epoch"], saved["step"]
 
 
 def some_points(number: int, seed: int) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Points around ten centres, and to which each belongs: the same on all ranks."""
-    centres = torch.randn(CLASSES, PIXELS, generator=torch.Generator().manual_seed(0))
+    """Return points around ten centers and their labels, the same on all ranks."""
+    centers = torch.randn(CLASSES, PIXELS, generator=torch.Generator().manual_seed(0))
     own = torch.Generator().manual_seed(seed)
     answers = torch.randint(CLASSES, (number,), generator=own)
-    return centres[answers] + 1.5 * torch.randn(number, PIXELS, generator=own), answers
+    return centers[answers] + 1.5 * torch.randn(number, PIXELS, generator=own), answers
 
 
 def accuracy_of(model: nn.Module, device: torch.device) -> float:
@@ -152,20 +152,20 @@ def accuracy_of(model: nn.Module, device: torch.device) -> float:
 
 
 def weights(model: nn.Module) -> str:
-    """The same for the same weights, to the last bit."""
-    together = hashlib.sha256()
+    """Return a digest that is equal only for bit-identical weights."""
+    digest = hashlib.sha256()
     for name, parameter in sorted(model.state_dict().items()):
-        together.update(name.encode() + parameter.cpu().numpy().tobytes())
-    return together.hexdigest()
+        digest.update(name.encode() + parameter.cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
-def gathered(own: str) -> "list[str]":
+def gather(own: str) -> "list[str]":
     everywhere = [""] * dist.get_world_size()
     dist.all_gather_object(everywhere, own)
     return everywhere
 
 
-def tell(line: str) -> None:
+def print_once(line: str) -> None:
     if int(os.environ["RANK"]) == 0:
         print(line, flush=True)
 

@@ -1,6 +1,6 @@
-"""How many images a cluster trains on a second: ResNet on images that are made up, with Horovod, on all ranks.
+"""Training throughput in images per second: ResNet on synthetic images with Horovod on all ranks.
 
-`mpirun -n 16 ... python3 benchmark.py --model resnet101 --batch 64`. Every rank prints its images/s, rank 0 the total of all.
+`mpirun -n 16 ... python3 benchmark.py --model resnet101 --batch 64`. Prints each rank's images/s and the total.
 """
 
 import argparse
@@ -20,13 +20,13 @@ CLASSES = 1000
 
 
 def main() -> int:
-    arguments = understood()
+    arguments = parse_arguments()
     hvd.init()
     use_own_device()
     model = getattr(tf.keras.applications, MODELS[arguments.model])(
         weights=None, input_shape=(arguments.image_size, arguments.image_size, 3), classes=CLASSES, classifier_activation=None
     )
-    step = learner(model, arguments)
+    step = make_step(model, arguments)
     if hvd.rank() == 0:
         about = f"{arguments.model}, {arguments.batch} images of {arguments.image_size} x {arguments.image_size} a rank and step"
         print(f"{about}; {hvd.size()} ranks; {arguments.steps} steps after {arguments.warm_up} to warm up", flush=True)
@@ -34,24 +34,24 @@ def main() -> int:
     hvd.broadcast_variables(model.variables, root_rank=0)
     for _ in range(arguments.warm_up):
         step()
-    began = time.monotonic()
+    started = time.monotonic()
     for number in range(1, arguments.steps + 1):
         loss = step()
         if hvd.rank() == 0 and number % arguments.every == 0:
-            rate = arguments.batch * number / (time.monotonic() - began)
+            rate = arguments.batch * number / (time.monotonic() - started)
             print(f"step {number}: {rate:.2f} images/sec on rank 0, loss {float(loss):.3f}", flush=True)
-    rate = arguments.batch * arguments.steps / (time.monotonic() - began)
-    return told(rate)
+    rate = arguments.batch * arguments.steps / (time.monotonic() - started)
+    return report(rate)
 
 
-def understood() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=sorted(MODELS), default="resnet101")
-    parser.add_argument("--batch", type=int, default=64, help="images a rank takes a step")
-    parser.add_argument("--image-size", type=int, default=224, help="pixels of an edge, 32 at least")
+    parser.add_argument("--batch", type=int, default=64, help="images per rank and step")
+    parser.add_argument("--image-size", type=int, default=224, help="edge length in pixels, at least 32")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--warm-up", type=int, default=10, help="steps before the clock starts")
-    parser.add_argument("--every", type=int, default=10, help="steps after which rank 0 says how fast it is")
+    parser.add_argument("--warm-up", type=int, default=10, help="steps before measuring")
+    parser.add_argument("--every", type=int, default=10, help="steps between progress lines of rank 0")
     return parser.parse_args()
 
 
@@ -64,33 +64,33 @@ def use_own_device() -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def learner(model: Any, arguments: argparse.Namespace) -> Any:
-    """One step on images that stay the same: reading them is not measured."""
+def make_step(model: Any, arguments: argparse.Namespace) -> Any:
+    """Return a training step on constant images, so that reading data is not measured."""
     images = tf.random.uniform((arguments.batch, arguments.image_size, arguments.image_size, 3))
     answers = tf.random.uniform((arguments.batch,), 0, CLASSES, tf.int64)
     optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    count = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    loss_function = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tf.function
     def step() -> Any:
         with tf.GradientTape() as tape:
-            loss = count(answers, model(images, training=True))
+            loss = loss_function(answers, model(images, training=True))
         gradients = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 too
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # noqa: B905  Python 3.8 has no strict
         return loss
 
     return step
 
 
-def told(rate: float) -> int:
-    """Each rank's rate and the sum of all; every rank ends by it."""
-    everywhere = hvd.allgather_object((hvd.rank(), socket.gethostname(), rate))
+def report(rate: float) -> int:
+    """Print each rank's rate and the total; return the exit code, which is the same on all ranks."""
+    rates = hvd.allgather_object((hvd.rank(), socket.gethostname(), rate))
     if hvd.rank() == 0:
-        for rank, host, each in sorted(everywhere):
+        for rank, host, each in sorted(rates):
             print(f"rank {rank} on {host}: {each:.2f} images/sec", flush=True)
-        print(f"total images/sec: {sum(each for *_, each in everywhere):.2f}", flush=True)
-    return 0 if all(each > 0 for *_, each in everywhere) else 1
+        print(f"total images/sec: {sum(each for *_, each in rates):.2f}", flush=True)
+    return 0 if all(each > 0 for *_, each in rates) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`gpumpi-join`: the service. `gpumpi-join --failed LOG`: the boot failed; leave its log in the bucket and be replaced."""
+"""`gpumpi-join`: run the service. `gpumpi-join --failed LOG`: upload the log of a failed boot and have the node replaced."""
 
 import argparse
 import logging
@@ -20,7 +20,7 @@ RETRIES = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeou
 def main() -> int:
     parser = argparse.ArgumentParser(prog="gpumpi-join", description=__doc__)
     parser.add_argument("--cluster-file", type=Path, default=CLUSTER_FILE)
-    parser.add_argument("--failed", type=Path, metavar="LOG", help="the boot failed, and this is its log")
+    parser.add_argument("--failed", type=Path, metavar="LOG", help="report a failed boot: upload this log and abandon the launch")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:
@@ -40,8 +40,8 @@ def main() -> int:
         return 0
     try:
         notice = own_notice(cluster, machine.metadata("local-ipv4"))
-    except Exception as error:  # the service is started again soon, and this may be its last attempt
-        end.if_due(f"this node has nothing to tell of itself: {error!r}")
+    except Exception as error:  # systemd restarts the service; report the error if this was the last attempt
+        end.if_due(f"this node's notice could not be created: {error!r}")
         raise
     Service(cluster, clients, instance_id=instance_id, identity=identity, notice=notice, on_delay=end.if_due).run()
     return 0

@@ -1,4 +1,4 @@
-"""The key bucket: one's own notice, and those of the others."""
+"""The key bucket: publishes this node's notice and reads those of the other nodes."""
 
 import hashlib
 from typing import Any
@@ -9,11 +9,11 @@ from gpumpi_join.notice import BadNotice, Notice
 
 PREFIX = "nodes/"
 GONE = ("AccessDenied", "NoSuchKey")
-"""S3's answers to a GetObject of what was listed a moment ago and has expired since."""
+"""S3's error codes for a GetObject of an object that expired after it was listed."""
 
 
 def own_folder(identity: str) -> str:
-    """Where alone the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write."""
+    """Return the only prefix that the instance with this identity (`AROA...:i-...`, IAM's aws:userid) may write to."""
     return f"{PREFIX}{identity}/"
 
 
@@ -26,18 +26,18 @@ def boot_log_key(folder: str) -> str:
 
 
 class Bucket:
-    """Reads only what changed: most of the time that is one listing."""
+    """Client of the key bucket. It reads only changed objects, so most rounds cost one listing."""
 
     def __init__(self, s3: Any, name: str) -> None:
         self._s3 = s3
         self._name = name
         self._read: dict[str, tuple[str, Notice]] = {}
-        """Object key -> its ETag and what it said."""
+        """Object key -> its ETag and parsed notice."""
 
     def publish(self, folder: str, notice: Notice) -> bool:
-        """Put the notice there unless it is there already: objects expire, and a reader may have emptied the bucket."""
+        """Upload the notice unless it is already in the bucket. Objects expire, and somebody may empty the bucket."""
         key, body = notice_key(folder), notice.to_json().encode()
-        # Not by a GetObject: of a missing object it answers 403 to who may list only with a prefix.
+        # List instead of GetObject: without ListBucket on the whole bucket, a missing object is a 403.
         if self._listed(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':
             return False
         self._s3.put_object(Bucket=self._name, Key=key, Body=body, ContentType="application/json")
@@ -47,33 +47,33 @@ class Bucket:
         self._s3.put_object(Bucket=self._name, Key=boot_log_key(folder), Body=text, ContentType="text/plain")
 
     def notices(self, cluster: ClusterFile, members: "dict[str, Member]") -> "tuple[dict[str, Notice], dict[str, str]]":
-        """What members say of themselves, by instance id, and why some are not believed.
+        """Return trusted notices by instance id, and the reason for each rejected one by object key.
 
-        A notice counts only where its writer's identity is a member's: role and instance are in the key, and the bucket's
-        policy lets nobody write there but that role on that instance. It must also name the address that EC2 names.
+        A notice is trusted only if its writer is a member: the object key contains role and instance, and the bucket policy
+        lets only that role on that instance write there. Its address must also match the one that EC2 reports.
         """
         expected = {notice_key(own_folder(f"{role_id(cluster, one)}:{one.instance_id}")): one for one in members.values()}
         seen = self._listed(PREFIX)
-        believed: dict[str, Notice] = {}
-        refused = {key: "not an instance of this cluster" for key in seen if key not in expected and key.endswith("notice.json")}
+        trusted: dict[str, Notice] = {}
+        rejected = {key: "not an instance of this cluster" for key in seen if key not in expected and key.endswith("notice.json")}
         for key, member in expected.items():
             if key not in seen:
                 continue
             try:
                 notice = self._notice(key, seen[key])
             except BadNotice as error:
-                refused[key] = str(error)
+                rejected[key] = str(error)
                 continue
             if notice is None:
                 continue
             if notice.address != member.address:
-                refused[key] = f"says it is at {notice.address}; EC2 says {member.address}"
+                rejected[key] = f"it claims address {notice.address}; EC2 reports {member.address}"
             else:
-                believed[member.instance_id] = notice
-        return believed, refused
+                trusted[member.instance_id] = notice
+        return trusted, rejected
 
     def _listed(self, prefix: str) -> dict[str, str]:
-        """Key -> ETag, which is the MD5 of what was put: S3 encrypts with its own key here."""
+        """Return key -> ETag. The ETag is the content's MD5 because the bucket uses SSE-S3."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
         return {one["Key"]: one["ETag"] for page in pages for one in page.get("Contents", ())}
 
@@ -82,11 +82,11 @@ class Bucket:
         if known is not None and known[0] == etag:
             return known[1]
         try:
-            answer = self._s3.get_object(Bucket=self._name, Key=key)
+            response = self._s3.get_object(Bucket=self._name, Key=key)
         except self._s3.exceptions.ClientError as error:
             if error.response["Error"]["Code"] in GONE:
                 return None
             raise
-        notice = Notice.parse(answer["Body"].read())
-        self._read[key] = (answer["ETag"], notice)
+        notice = Notice.parse(response["Body"].read())
+        self._read[key] = (response["ETag"], notice)
         return notice

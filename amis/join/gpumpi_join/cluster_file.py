@@ -1,4 +1,4 @@
-"""What a node is told at boot: `/etc/gpumpi/cluster.json`, written by user data."""
+"""The node's configuration: `/etc/gpumpi/cluster.json`, written by user data at boot."""
 
 import json
 from dataclasses import dataclass, fields
@@ -8,12 +8,12 @@ MASTER, WORKER = "master", "worker"
 
 
 class BadClusterFile(Exception):
-    """The file is not what this version understands."""
+    """The file is missing or does not have the format of this version."""
 
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """The cluster, and this node's part in it."""
+    """The cluster and this node's role in it."""
 
     stack: str
     region: str
@@ -21,18 +21,18 @@ class ClusterFile:
     role: str
     """`master` or `worker`."""
     user: str
-    """The login user, whose key the nodes exchange."""
+    """The SSH user whose key the nodes exchange."""
     slots: int
-    """Ranks that this node takes; 0 for a master that only launches."""
+    """Ranks that this node runs; 0 for a head node that only launches jobs."""
     idle_slots: int
-    """Ranks that a master of 0 slots takes while there is no worker."""
+    """Ranks that a head node with 0 slots runs while there are no workers."""
     auto_scaling_group: str
     lifecycle_hook: str
     join_seconds: int
-    """After its boot; a worker that has not joined by then gives up. The hook waits longer, so that its log is there before."""
+    """Seconds after boot after which a worker that has not joined gives up. The hook waits longer, to allow a log upload."""
     master_role_id: str
     worker_role_id: str
-    """Unique ids (AROA...) of the roles: the first part of the names under which their instances may write."""
+    """Unique ids (AROA...) of the roles: the first part of the prefixes that their instances may write to."""
 
     @property
     def is_master(self) -> bool:
@@ -40,7 +40,7 @@ class ClusterFile:
 
     @classmethod
     def read(cls, file: Path) -> "ClusterFile":
-        """Raises BadClusterFile."""
+        """Read and check the file. Raises BadClusterFile."""
         try:
             content = json.loads(file.read_text())
         except (OSError, ValueError) as error:

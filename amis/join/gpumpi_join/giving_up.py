@@ -1,4 +1,4 @@
-"""A node that cannot become a member leaves its log in the bucket; a worker is then replaced."""
+"""Give up on joining: upload the node's log to the bucket and, on a worker, have the instance replaced."""
 
 import logging
 import time
@@ -16,11 +16,11 @@ BOOT_LOG = Path("/var/log/cloud-init-output.log")
 TAIL_BYTES = 64 * 1024
 JOURNAL = ("journalctl", "--unit=gpumpi-join", "--lines=100", "--no-pager", "--output=cat")
 WAITING = "Pending:Wait"
-"""The lifecycle state of a worker that has not joined yet. One that is in service is never given up for what others do."""
+"""Lifecycle state of a worker that has not joined yet. A worker in service never gives up because of other nodes."""
 
 
 class GivingUp:
-    """When a worker has tried for long enough, and what it does then."""
+    """Decides when a worker has waited long enough, and gives up."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class GivingUp:
         clock: Callable[[], float] = time.time,
         logs: "Callable[[], bytes] | None" = None,
     ) -> None:
-        """`since`: when its boot told it what it is, by this machine's clock."""
+        """`since`: when user data wrote the cluster file, by this machine's clock."""
         self._cluster, self._autoscaling = cluster, autoscaling
         self._bucket = Bucket(s3, cluster.bucket)
         self._instance_id, self._folder = instance_id, own_folder(identity)
         self._since, self._clock, self._logs = since, clock, logs or both_logs
 
     def if_due(self, obstacle: str) -> None:
-        """Called after every round in which the node has not joined. Raises nothing: the next round comes anyway."""
+        """Give up if the time is over. Called after each round without joining. Raises nothing: the next round tries again."""
         waited = self._clock() - self._since
         if self._cluster.is_master or waited < self._cluster.join_seconds:
             return
@@ -52,24 +52,24 @@ class GivingUp:
             log.warning("cannot give up: %s", error)
 
     def now(self, text: bytes) -> None:
-        """Who cannot be reached with the log is told of the end all the same."""
+        """Upload the log and abandon the launch, even if the upload fails."""
         try:
             self._bucket.put_boot_log(self._folder, text[-TAIL_BYTES:])
         except Exception as error:
-            log.warning("the log of this boot cannot be left in the bucket: %s", error)
+            log.warning("cannot upload the boot log: %s", error)
         if not self._cluster.is_master:
             log.warning("giving up")
             complete_join(self._autoscaling, self._cluster, self._instance_id, "ABANDON")
 
 
 def lifecycle_state(autoscaling: Any, instance_id: str) -> str:
-    """Of a worker; empty where it is in no group."""
+    """Return a worker's lifecycle state; empty if it is in no Auto Scaling group."""
     found = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
     return str(found[0]["LifecycleState"]) if found else ""
 
 
 def complete_join(autoscaling: Any, cluster: ClusterFile, instance_id: str, result: str) -> None:
-    """Tell the autoscaling group that this instance may serve (CONTINUE) or shall be replaced (ABANDON)."""
+    """Tell the Auto Scaling group to put this instance in service (CONTINUE) or to replace it (ABANDON)."""
     autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=cluster.auto_scaling_group,
         LifecycleHookName=cluster.lifecycle_hook,
@@ -79,6 +79,6 @@ def complete_join(autoscaling: Any, cluster: ClusterFile, instance_id: str, resu
 
 
 def both_logs(boot_log: Path = BOOT_LOG, run: machine.Run = machine.run) -> bytes:
-    """What the boot and the service said, each its end."""
-    boot = boot_log.read_bytes()[-TAIL_BYTES // 2 :] if boot_log.exists() else b"no log of the boot was written\n"
+    """Return the ends of the boot log and of the service's journal."""
+    boot = boot_log.read_bytes()[-TAIL_BYTES // 2 :] if boot_log.exists() else b"there is no boot log\n"
     return boot + run(JOURNAL).stdout.encode()[-TAIL_BYTES // 4 :]

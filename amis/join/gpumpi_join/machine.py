@@ -1,4 +1,4 @@
-"""This machine: who it is by the instance metadata service, its keys, its programs."""
+"""This machine: instance metadata, SSH keys, programs."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """A program with a limit of time; its failure is in the answer."""
+    """Run a program with a time limit. A failure to start or a timeout is returned as exit code 255."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -25,14 +25,18 @@ def run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def metadata(path: str) -> str:
-    """From IMDSv2: a session token first. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html"""
-    ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+    """Read a path from IMDSv2, which needs a session token.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+    """
+    request = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": TOKEN_SECONDS}
-    with ask(urllib.request.Request(f"{METADATA}/latest/api/token", method="PUT", headers=lifetime), timeout=SECONDS) as answer:
-        token = answer.read().decode()
-    request = urllib.request.Request(f"{METADATA}/latest/meta-data/{path}", headers={"X-aws-ec2-metadata-token": token})
-    with ask(request, timeout=SECONDS) as answer:
-        return str(answer.read().decode())
+    put = urllib.request.Request(f"{METADATA}/latest/api/token", method="PUT", headers=lifetime)
+    with request(put, timeout=SECONDS) as response:
+        token = response.read().decode()
+    get = urllib.request.Request(f"{METADATA}/latest/meta-data/{path}", headers={"X-aws-ec2-metadata-token": token})
+    with request(get, timeout=SECONDS) as response:
+        return str(response.read().decode())
 
 
 def hostname() -> str:
@@ -40,7 +44,7 @@ def hostname() -> str:
 
 
 def make_user_key(user: str, run: Run = run) -> str:
-    """The login user's public key; made here at the first call, its private half never leaves the machine."""
+    """Return the SSH user's public key, creating the key pair on the first call. The private key never leaves the machine."""
     entry = pwd.getpwnam(user)
     folder = Path(entry.pw_dir) / ".ssh"
     key = folder / "id_ed25519"
@@ -55,24 +59,24 @@ def make_user_key(user: str, run: Run = run) -> str:
 
 
 def public_half(key: Path) -> str:
-    """`type base64` of a key pair, without the comment."""
+    """Return `type base64` of a key pair's public key, without the comment."""
     return " ".join(key.with_suffix(".pub").read_text().split()[:2])
 
 
 def sshd_answers(address: str, keys: tuple[str, ...], run: Run = run) -> bool:
-    """Whether an SSH server answers there and proves to have one of these host keys."""
+    """Whether an SSH server at this address proves that it holds one of these host keys."""
     kinds = ",".join({key.split()[0].replace("ecdsa-sha2-nistp256", "ecdsa").replace("ssh-", "") for key in keys})
     scanned = run(["ssh-keyscan", "-T", str(SECONDS), "-t", kinds, address]).stdout
     return any(" ".join(line.split()[1:3]) in keys for line in scanned.splitlines() if not line.startswith("#"))
 
 
 def as_user(user: str, command: Sequence[str]) -> list[str]:
-    """The command line that runs a command as the login user."""
+    """Return the command line that runs a command as the SSH user."""
     return ["runuser", "-u", user, "--", *command]
 
 
-def trouble_with_master(user: str, address: str, hostfile: Path, run: Run = run) -> str:
-    """Why this node takes no ranks yet: it may not log in to the master, or the master's hostfile lacks it. Empty: it does."""
+def head_node_obstacle(user: str, address: str, hostfile: Path, run: Run = run) -> str:
+    """Return why the head node cannot send ranks here: login fails, or its hostfile lacks this node. Empty if it can."""
     search = f"grep -q '^{address} ' {hostfile}"
     options = ("BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={SECONDS}")
     command = ["ssh", *(part for option in options for part in ("-o", option)), "master", search]
@@ -80,5 +84,5 @@ def trouble_with_master(user: str, address: str, hostfile: Path, run: Run = run)
     if done.returncode == 0:
         return ""
     if done.returncode == 1:
-        return f"the master's hostfile lacks {address}: it has not seen this node, or got no answer of its sshd"
-    return f"the master does not let this node in: {done.stderr.strip()}"
+        return f"the head node's hostfile lacks {address}: it has not seen this node yet, or this node's sshd did not answer it"
+    return f"cannot log in to the head node: {done.stderr.strip()}"

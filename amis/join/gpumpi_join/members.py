@@ -1,4 +1,4 @@
-"""Who belongs to the cluster, by AWS's word and not by anybody's own: the autoscaling group's instances, and the master."""
+"""The cluster's members as AWS reports them, never as they describe themselves: the head node and the Auto Scaling group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from gpumpi_join.cluster_file import MASTER, WORKER, ClusterFile
 
 LEAVING = ("Terminating", "Terminated", "Detaching", "Detached")
-"""Beginnings of lifecycle states: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-lifecycle.html"""
+"""Prefixes of lifecycle states: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-lifecycle.html"""
 STACK_TAG, ROLE_TAG = "gpumpi:stack", "gpumpi:role"
 
 
@@ -18,24 +18,24 @@ class Member:
     instance_id: str
     role: str
     address: str
-    """Its private address, as EC2 says."""
+    """Private address as EC2 reports it."""
     launched: str
-    """ISO time; of two masters the later one is meant."""
+    """ISO time; of two head nodes the newer one counts."""
 
 
 def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
-    """All members by instance id. Raises botocore's ClientError; who can't ask keeps what was known."""
+    """Return all members by instance id. Raises botocore's ClientError; the caller then keeps the members that it knew."""
     workers = _group_instances(autoscaling, cluster.auto_scaling_group)
-    masters = [
+    head_node = [
         {"Name": f"tag:{STACK_TAG}", "Values": [cluster.stack]},
         {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
     ]
-    found = [_member(one, MASTER) for one in _instances(ec2, Filters=masters)]
+    found = [_member(one, MASTER) for one in _instances(ec2, Filters=head_node)]
     newest = max((one for one in found if one), key=lambda one: one.launched, default=None)
     members = {newest.instance_id: newest} if newest else {}
     if workers:
-        wanted = [{"Name": "instance-id", "Values": workers}]  # a filter, since an id that is gone would be an error
+        wanted = [{"Name": "instance-id", "Values": workers}]  # a filter, because InstanceIds fails for unknown ids
         for one in _instances(ec2, Filters=wanted):
             member = _member(one, WORKER)
             if member and one["State"]["Name"] in ("pending", "running"):
@@ -44,7 +44,7 @@ def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
 
 
 def role_id(cluster: ClusterFile, member: Member) -> str:
-    """The role under which an instance may write into the bucket."""
+    """Return the id of the role with which an instance may write to the bucket."""
     return cluster.master_role_id if member.role == MASTER else cluster.worker_role_id
 
 
@@ -56,8 +56,8 @@ def _group_instances(autoscaling: Any, name: str) -> list[str]:
     return found
 
 
-def _instances(ec2: Any, **asked: Any) -> list[Mapping[str, Any]]:
-    pages = ec2.get_paginator("describe_instances").paginate(**asked)
+def _instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:
+    pages = ec2.get_paginator("describe_instances").paginate(**query)
     return [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
 
 

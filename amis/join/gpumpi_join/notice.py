@@ -1,4 +1,4 @@
-"""What a node publishes about itself: addresses, public keys, slots. Read with suspicion: a node may be anything."""
+"""A node's notice: address, public keys, slots. Parsed strictly: the node that wrote it may be compromised."""
 
 import json
 import re
@@ -14,19 +14,19 @@ MAX_SLOTS = 1024
 
 
 class BadNotice(Exception):
-    """Not something that a node of ours writes."""
+    """The text is not a notice that this service wrote."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """A node's own words."""
+    """What a node publishes about itself."""
 
     hostname: str
     address: str
     slots: int
     idle_slots: int
     host_keys: tuple[str, ...]
-    """Public halves, each `type base64`."""
+    """Public keys, each `type base64`."""
     user_key: str
 
     def to_json(self) -> str:
@@ -34,25 +34,25 @@ class Notice:
 
     @classmethod
     def parse(cls, text: bytes) -> "Notice":
-        """Raises BadNotice: what gets into SSH's files must not carry a line or an option of its own."""
+        """Parse a notice. Raises BadNotice: no value may add a line or an option to SSH's files."""
         if len(text) > MAX_BYTES:
-            raise BadNotice(f"{len(text)} bytes")
+            raise BadNotice(f"{len(text)} bytes are too many (limit {MAX_BYTES})")
         try:
             content = json.loads(text)
         except ValueError as error:
             raise BadNotice(str(error)) from None
         if not isinstance(content, dict) or content.pop("version", None) != VERSION:
-            raise BadNotice("another version")
+            raise BadNotice(f"not a notice of version {VERSION}")
         if set(content) != {field.name for field in fields(cls)}:
-            raise BadNotice("other fields")
-        _must(_matches(_HOSTNAME, content["hostname"]), "hostname")
-        _must(_matches(_ADDRESS, content["address"]), "address")
+            raise BadNotice("unexpected or missing fields")
+        _require(_matches(_HOSTNAME, content["hostname"]), "hostname")
+        _require(_matches(_ADDRESS, content["address"]), "address")
         for name in ("slots", "idle_slots"):
             value = content[name]
-            _must(type(value) is int and 0 <= value <= MAX_SLOTS, name)
+            _require(type(value) is int and 0 <= value <= MAX_SLOTS, name)
         keys = content["host_keys"]
-        _must(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
-        _must(_matches(_KEY, content["user_key"]), "user_key")
+        _require(isinstance(keys, list) and 0 < len(keys) <= 4 and all(_matches(_KEY, key) for key in keys), "host_keys")
+        _require(_matches(_KEY, content["user_key"]), "user_key")
         return cls(**{**content, "host_keys": tuple(keys)})
 
 
@@ -60,6 +60,6 @@ def _matches(pattern: "re.Pattern[str]", value: Any) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _must(holds: bool, name: str) -> None:
-    if not holds:
-        raise BadNotice(f"{name} is not one")
+def _require(valid: bool, name: str) -> None:
+    if not valid:
+        raise BadNotice(f"{name} is not valid")

@@ -1,4 +1,4 @@
-"""The loop: publish, see who belongs here, believe, write, and tell the autoscaling group when this node has joined."""
+"""The loop: publish the notice, find members, verify their notices, write SSH's files, complete the launch after joining."""
 
 import json
 import logging
@@ -19,13 +19,13 @@ from gpumpi_join.ssh_files import Node
 log = logging.getLogger("gpumpi-join")
 
 EVERY_SECONDS = 10.0
-"""Well under the minute in which nodes that come and go must be known everywhere."""
+"""Well under the minute within which all nodes must know of a change."""
 WHILE_JOINING_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Where things are; tests have their own."""
+    """Files that the service writes; tests use their own."""
 
     authorized_keys: Path = Path("/etc/gpumpi/authorized_keys")
     known_hosts: Path = Path("/etc/ssh/ssh_known_hosts")
@@ -36,7 +36,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class Clients:
-    """boto3's."""
+    """boto3 clients."""
 
     s3: Any
     ec2: Any
@@ -44,7 +44,7 @@ class Clients:
 
 
 class Service:
-    """One node's side of the exchange."""
+    """One node's part in the key exchange."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Service:
         notice: Notice,
         paths: Paths = Paths(),
         answers: Callable[[Notice], bool] = lambda notice: machine.sshd_answers(notice.address, notice.host_keys),
-        trouble: Callable[[], str] | None = None,
+        obstacle: Callable[[], str] | None = None,
         on_delay: Callable[[str], None] = lambda obstacle: None,
     ) -> None:
-        """`trouble`: what keeps the master from sending ranks here. `on_delay` hears it after each round without joining."""
+        """`obstacle`: what keeps the head node from sending ranks here. `on_delay` gets it after each round without joining."""
         self.cluster = cluster
         self.clients = clients
         self.instance_id = instance_id
@@ -68,62 +68,62 @@ class Service:
         self.paths = paths
         self.joined = cluster.is_master
         self._answers = answers
-        self._trouble = trouble or self._ask_master
+        self._current_obstacle = obstacle or self._head_node_obstacle
         self._on_delay = on_delay
         self._obstacle = ""
         self._bucket = Bucket(clients.s3, cluster.bucket)
         self._nodes: dict[str, Node] = _load(paths.state)
         self._reachable: dict[str, Notice] = {}
-        """Whose sshd has answered with the keys of this notice."""
-        self._refused: dict[str, str] = {}
+        """Nodes whose sshd has proved to hold the host keys of this notice."""
+        self._rejected: dict[str, str] = {}
 
     def step(self) -> None:
-        """One round. Raises what AWS answers when it can't be asked: then nobody new is believed."""
+        """Run one round. Raises AWS's errors; no new node is trusted then."""
         members = find(self.cluster, self.clients.autoscaling, self.clients.ec2)
         try:
             if self._bucket.publish(self.folder, self.notice):
                 log.info("published %s", self.folder)
-            believed, refused = self._bucket.notices(self.cluster, members)
+            trusted, rejected = self._bucket.notices(self.cluster, members)
         except Exception:
-            self._take(members, {})  # those that left are dropped whatever S3 does
+            self._update(members, {})  # drop nodes that left even if S3 fails
             raise
-        self._tell_refused(refused)
-        self._take(members, believed)
+        self._log_rejected(rejected)
+        self._update(members, trusted)
         if not self.joined:
             self._join()
 
     def run(self, wait: Callable[[float], object] = time.sleep) -> None:
-        """Until the machine goes."""
+        """Run rounds until the machine stops."""
         while True:
             try:
                 self.step()
-            except Exception as error:  # S3 away, a permission not there yet: the files stay, the next round tries again
-                log.warning("this round failed: %s", error)
-                self._obstacle = f"a round failed: {error}"
+            except Exception as error:  # S3 unavailable or a new permission not effective: keep the files and try again
+                log.warning("round failed, trying again: %s", error)
+                self._obstacle = f"the last round failed: {error}"
             if not self.joined:
                 self._on_delay(self._obstacle)
             wait(EVERY_SECONDS if self.joined else WHILE_JOINING_SECONDS)
 
-    def _take(self, members: dict[str, Member], believed: dict[str, Notice]) -> None:
-        self._nodes = self._settle(members, believed)
+    def _update(self, members: dict[str, Member], trusted: dict[str, Notice]) -> None:
+        self._nodes = self._merge(members, trusted)
         self._write()
 
-    def _settle(self, members: dict[str, Member], believed: dict[str, Notice]) -> dict[str, Node]:
-        """Members that were or are believed. A notice that has expired is no reason to forget who published it."""
+    def _merge(self, members: dict[str, Member], trusted: dict[str, Notice]) -> dict[str, Node]:
+        """Return members with a trusted notice, now or earlier: a node stays known when its notice expires."""
         nodes: dict[str, Node] = {}
         for id, member in members.items():
             known = self._nodes.get(id)
-            notice = believed.get(id) or (known.notice if known and known.notice.address == member.address else None)
+            notice = trusted.get(id) or (known.notice if known and known.notice.address == member.address else None)
             if notice is not None:
                 nodes[id] = Node(id, member.role == MASTER, notice)
         for id in sorted(self._nodes.keys() - nodes.keys()):
             log.info("%s has left", id)
         for id in sorted(nodes.keys() - self._nodes.keys()):
-            log.info("%s is at %s", id, nodes[id].notice.address)
+            log.info("new node: %s at %s", id, nodes[id].notice.address)
         return nodes
 
     def _write(self) -> None:
-        """Keys of all; into the hostfile only those whose sshd has answered."""
+        """Write the keys of all nodes. The hostfile lists only nodes whose sshd has answered."""
         nodes = list(self._nodes.values())
         ssh_files.write(self.paths.authorized_keys, ssh_files.authorized_keys(nodes))
         ssh_files.write(self.paths.known_hosts, ssh_files.known_hosts(nodes))
@@ -141,9 +141,9 @@ class Service:
         return [node for node in nodes if self._reachable.get(node.instance_id) == node.notice]
 
     def _join(self) -> None:
-        """A worker is in service only when the master has it in its hostfile and lets it in."""
-        has_master = any(node.is_master for node in self._nodes.values())
-        obstacle = self._trouble() if has_master else "there is no master, or none whose keys are believed"
+        """Put the worker in service once the head node accepts its login and has it in the hostfile."""
+        has_head_node = any(node.is_master for node in self._nodes.values())
+        obstacle = self._current_obstacle() if has_head_node else "there is no head node with trusted keys yet"
         if obstacle:
             if obstacle != self._obstacle:
                 log.info("not joined yet: %s", obstacle)
@@ -157,18 +157,18 @@ class Service:
     def finish(self, result: str) -> None:
         complete_join(self.clients.autoscaling, self.cluster, self.instance_id, result)
 
-    def _ask_master(self) -> str:
-        return machine.trouble_with_master(self.cluster.user, self.notice.address, self.paths.hostfile)
+    def _head_node_obstacle(self) -> str:
+        return machine.head_node_obstacle(self.cluster.user, self.notice.address, self.paths.hostfile)
 
-    def _tell_refused(self, refused: dict[str, str]) -> None:
-        for key, reason in refused.items():
-            if self._refused.get(key) != reason:
-                log.warning("%s is not believed: %s", key, reason)
-        self._refused = refused
+    def _log_rejected(self, rejected: dict[str, str]) -> None:
+        for key, reason in rejected.items():
+            if self._rejected.get(key) != reason:
+                log.warning("rejected %s: %s", key, reason)
+        self._rejected = rejected
 
 
 def _load(file: Path) -> dict[str, Node]:
-    """What was believed before a restart; what can't be read is not."""
+    """Load the nodes that were trusted before a restart; none if the file cannot be read."""
     try:
         stored = json.loads(file.read_text())
         return {id: Node(id, one["master"], Notice.parse(one["notice"].encode())) for id, one in stored.items()}
@@ -183,7 +183,7 @@ def _save(file: Path, nodes: list[Node]) -> None:
 
 
 def own_notice(cluster: ClusterFile, address: str) -> Notice:
-    """What this machine says of itself; makes the user's key if there is none."""
+    """Build this machine's notice; creates the user's key if there is none."""
     return Notice(
         hostname=machine.hostname(),
         address=address,

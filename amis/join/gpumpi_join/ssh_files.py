@@ -1,4 +1,4 @@
-"""What SSH and mpiexec read: rendered as text, written whole or not at all."""
+"""The files that SSH and mpiexec read: rendered as text and written atomically."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from gpumpi_join.notice import Notice
 
 
 class Node(NamedTuple):
-    """A member whose words are believed."""
+    """A member with a trusted notice."""
 
     instance_id: str
     is_master: bool
@@ -17,7 +17,7 @@ class Node(NamedTuple):
 
 
 def authorized_keys(nodes: Iterable[Node]) -> str:
-    """The nodes' user keys. Logins with them only run commands between nodes: no forwarding out of the cluster."""
+    """The nodes' user keys. They may run commands on other nodes, but not forward connections out of the cluster."""
     return "".join(
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
         for node in _ordered(nodes)
@@ -25,7 +25,7 @@ def authorized_keys(nodes: Iterable[Node]) -> str:
 
 
 def known_hosts(nodes: Iterable[Node]) -> str:
-    """Each node under its name and address; StrictHostKeyChecking stays on."""
+    """Host keys of each node under its name and address, so that StrictHostKeyChecking can stay on."""
     lines: list[str] = []
     for node in _ordered(nodes):
         names = f"{node.notice.hostname},{node.notice.address}" + (",master" if node.is_master else "")
@@ -34,14 +34,14 @@ def known_hosts(nodes: Iterable[Node]) -> str:
 
 
 def hosts(nodes: Iterable[Node]) -> str:
-    """Lines for /etc/hosts: names that resolve without a DNS server."""
+    """Lines for /etc/hosts, so that names resolve without a DNS server."""
     return "".join(
         f"{node.notice.address} {node.notice.hostname}{' master' if node.is_master else ''}\n" for node in _ordered(nodes)
     )
 
 
 def hostfile(nodes: Iterable[Node]) -> str:
-    """Open MPI's hostfile, the master first. A master without slots takes ranks only while it is alone."""
+    """Open MPI's hostfile, head node first. A head node without slots runs ranks only while there are no workers."""
     ordered = _ordered(nodes)
     alone = not any(node.notice.slots for node in ordered)
     lines = []
@@ -53,12 +53,12 @@ def hostfile(nodes: Iterable[Node]) -> str:
 
 
 def _ordered(nodes: Iterable[Node]) -> list[Node]:
-    """The master, then workers by address: the same on all nodes."""
+    """The head node, then workers by address: the same order on all nodes."""
     return sorted(nodes, key=lambda node: (not node.is_master, [int(part) for part in node.notice.address.split(".")]))
 
 
 def write(file: Path, text: str, mode: int = 0o644) -> bool:
-    """Replace a file in one step; False where it is so already. A reader sees the old one or the new one."""
+    """Replace a file atomically, so that readers see the old or the new one. Returns False if nothing changed."""
     if file.exists() and file.read_text() == text:
         return False
     part = file.with_name(f".{file.name}.new")
@@ -74,7 +74,7 @@ BEGIN, END = "# gpumpi: nodes of this cluster\n", "# gpumpi: end\n"
 
 
 def with_block(text: str, block: str) -> str:
-    """A file of somebody else's with our lines in it, between two marks; no other line changes."""
+    """Insert our lines into another program's file between two marker lines. No other line changes."""
     before, begin, rest = text.partition(BEGIN)
     after = rest.partition(END)[2] if begin else ""
     if begin == "" and before and not before.endswith("\n"):

@@ -1,4 +1,4 @@
-"""Jobs of `workloads/`, as their job.yaml has them or with a few fields changed."""
+"""Jobs of `workloads/`, with their job.yaml unchanged or with a few fields changed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def job_yaml(workload: str) -> Path:
 
 
 def variant(folder: Path, workload: str, options: Sequence[str] = (), **changes: Any) -> Path:
-    """The workload's job with more options of its program and other fields; its file."""
+    """Write a copy of the workload's job with more program options and changed fields; return its file."""
     job = yaml.safe_load(job_yaml(workload).read_text())
     job["command"] += options
     path = folder / f"{workload}.yaml"
@@ -24,14 +24,14 @@ def variant(folder: Path, workload: str, options: Sequence[str] = (), **changes:
 
 
 def run(cluster: JobCluster, file: Path) -> Done:
-    """Its log and its end; nothing of it is left."""
+    """Run a job to its end with its log, then remove it."""
     with leaving_nothing(cluster, yaml.safe_load(file.read_text())["name"]):
         return cluster.cluster("submit", str(file), "--follow")
 
 
 @contextmanager
 def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
-    """A job that stayed would keep its GPUs from others."""
+    """Cancel the job afterwards, so that it does not keep its GPUs."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""ChainerMN learns digits on two nodes, by every way of starting MPI that this cluster has; a failing rank ends all."""
+"""ChainerMN learns digits on two nodes, with every MPI launcher of this cluster; a failing rank ends the job."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,9 @@ VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accura
 
 @pytest.mark.mission("A", "chainermn-mnist")
 @pytest.mark.parametrize("changes", [{}, {"launcher": "openmpi", "slots": 2}], ids=["mpijob", "openmpi"])
-def test_it_learns_and_all_ranks_have_equal_weights(job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_chainermn_learns_and_all_ranks_have_equal_weights(
+    job_cluster: JobCluster, tmp_path: Path, changes: dict[str, Any]
+) -> None:
     file = variant(tmp_path, "chainermn-mnist", **changes) if changes else job_yaml("chainermn-mnist")
     done = run(job_cluster, file)
     assert done.code == 0, done.out + done.err
@@ -31,11 +33,13 @@ def test_it_learns_and_all_ranks_have_equal_weights(job_cluster: JobCluster, tmp
 
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
 def test_an_exception_on_one_rank_ends_the_job_everywhere(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
-    """Rank 0 waits in an allreduce for rank 1: without the hook the deadline would end the job, not rank 1."""
+    """Rank 0 waits in an allreduce for rank 1: without the hook only the deadline would end the job."""
     file = variant(tmp_path, "chainermn-mnist", ["--fail", "1"], launcher=launcher, backoffLimit=0, deadlineSeconds=120)
     done = run(job_cluster, file)
     assert done.code == 1
-    assert "RuntimeError: asked for by --fail, on chainermn-mnist-worker-1" in done.out
+    assert "RuntimeError: requested by --fail, on chainermn-mnist-worker-1" in done.out
     assert "MPI_ABORT was invoked on rank 1" in done.out
-    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), "rank 0 may be ended before it tells of the second"
+    assert [int(epoch) for epoch in EPOCH.findall(done.out)] in ([1], [1, 2]), (
+        "rank 0 may be ended before it prints the second epoch"
+    )
     assert "DeadlineExceeded" not in done.out + done.err

@@ -1,4 +1,4 @@
-"""Horovod on two nodes: it learns from a bucket's data and saves; killed in the middle, it goes on where it was."""
+"""Horovod on two nodes: it trains on data from a bucket, saves checkpoints, and resumes after being killed."""
 
 import re
 import secrets
@@ -23,7 +23,7 @@ AWS_IN_PODS = f"http://{AWS_ADDRESS}:4566"
 
 @contextmanager
 def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[None]:
-    """Digits in a bucket of the local AWS, and the Secret that the job reads; in it another access key where one is given."""
+    """Digits in a bucket of the local AWS, and the Secret that the job reads, optionally with another access key."""
     variables = cluster.environment
     names = {
         "endpoint_url": "AWS_ENDPOINT_URL",
@@ -33,12 +33,12 @@ def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[Non
     s3 = boto3.client("s3", region_name="us-east-1", **{key: variables[name] for key, name in names.items()})
     s3.create_bucket(Bucket=BUCKET)
     s3.upload_file(str(workloads.ensure(print) / "digits.csv.gz"), BUCKET, "digits.csv.gz")
-    told = {
+    secret = {
         "access": access_key or variables["AWS_ACCESS_KEY_ID"],
         "secret": variables["AWS_SECRET_ACCESS_KEY"],
         "endpoint": AWS_IN_PODS,
     }
-    literals = [f"--from-literal={key}={value}" for key, value in told.items()]
+    literals = [f"--from-literal={key}={value}" for key, value in secret.items()]
     made = cluster.kubectl("create", "secret", "generic", SECRET, "-n", NAMESPACE, *literals)
     assert made.code == 0, made.err
     try:
@@ -50,7 +50,7 @@ def data_set(cluster: JobCluster, access_key: str | None = None) -> Iterator[Non
 
 
 def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
-    """The workload's job on data of ours; its file, and the name of its folder on the volume."""
+    """Return the file of the workload's job with the tests' data, and the name of its folder on the volume."""
     file, name = variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
     text = file.read_text().replace(f"/shared/{NAME}", f"/shared/{name}").replace("s3://datasets/digits.csv.gz", data)
     file.write_text(text)
@@ -61,9 +61,7 @@ def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz",
 @pytest.mark.mission("D", "checkpoints")
 @pytest.mark.mission("D", "credentials")
 @pytest.mark.mission("D", "pre-train step")
-def test_killed_in_the_middle_it_goes_on_from_the_checkpoint_to_the_same_number_of_epochs(
-    job_cluster: JobCluster, tmp_path: Path
-) -> None:
+def test_a_killed_job_resumes_from_its_checkpoint_and_runs_all_epochs(job_cluster: JobCluster, tmp_path: Path) -> None:
     file, folder = job(tmp_path, "--hold=2")
     lines: list[str] = []
     with (
@@ -79,12 +77,12 @@ def test_killed_in_the_middle_it_goes_on_from_the_checkpoint_to_the_same_number_
                 name, namespace = worker["metadata"]["name"], worker["metadata"]["namespace"]
                 assert job_cluster.kubectl("delete", "pod", name, "-n", namespace, "--grace-period=1", "--wait=false").code == 0
         code = process.wait()
-        said = process.stderr.read()
+        errors = process.stderr.read()
         launched = job_cluster.pods(NAME, "launcher")[0]["spec"]["containers"][0]["command"]
-    whole = "\n".join([*lines, said])
+    whole = "\n".join([*lines, errors])
     assert code == 0, whole
     assert [int(epoch) for epoch in EPOCH.findall(whole)] == [1, 2, 3, 4, 5, 6], whole
-    assert re.search(r"goes on from \S+/checkpoints/ckpt-2: 2 epochs are done", whole), whole
+    assert re.search(r"resuming from \S+/checkpoints/ckpt-2: 2 epochs are done", whole), whole
     verdict = re.search(r"2 ranks on 2 hosts, 6 epochs, .* s: accuracy (\S+), weights equal on all ranks", whole)
     assert verdict and float(verdict[1]) > 0.9, whole
     hosts = f"{NAME}-worker-0.{NAME}.{NAMESPACE}.svc:1,{NAME}-worker-1.{NAME}.{NAMESPACE}.svc:1"
@@ -98,9 +96,9 @@ def test_killed_in_the_middle_it_goes_on_from_the_checkpoint_to_the_same_number_
 @pytest.mark.parametrize(
     ("file", "access_key", "status"),
     [("missing.csv.gz", None, 404), ("digits.csv.gz", "AKIAIOSFODNN7EXAMPLE", 403)],
-    ids=["data set that is not there", "wrong credentials"],
+    ids=["missing data set", "wrong credentials"],
 )
-def test_data_that_cannot_be_had_end_the_job_with_a_sentence(
+def test_unreadable_data_ends_the_job_with_an_explanation(
     job_cluster: JobCluster, tmp_path: Path, file: str, access_key: str | None, status: int
 ) -> None:
     address = f"s3://{BUCKET}/{file}"
@@ -108,5 +106,5 @@ def test_data_that_cannot_be_had_end_the_job_with_a_sentence(
     with data_set(job_cluster, access_key):
         done = run(job_cluster, path)
     assert done.code == 1
-    assert f"{address} cannot be read: An error occurred ({status})" in done.out
-    assert "look at the address, and at the Secret with AWS_ACCESS_KEY_ID" in done.out
+    assert f"{address}: cannot be read: An error occurred ({status})" in done.out
+    assert "Check the address and the Secret with AWS_ACCESS_KEY_ID" in done.out

@@ -1,4 +1,4 @@
-"""Ranks on two nodes are measured, and the figures are on the shared volume."""
+"""MPI latency, bandwidth and allreduce between two nodes; the figures are saved on the shared volume."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAME = "mpi-benchmarks"
 SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
 
 
-def test_latency_bandwidth_and_allreduce_are_measured_by_size_and_left_on_the_volume(
+def test_latency_bandwidth_and_allreduce_are_measured_by_size_and_saved_on_the_volume(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     folder = f"{NAME}-{secrets.token_hex(3)}"

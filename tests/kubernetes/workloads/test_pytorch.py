@@ -1,4 +1,4 @@
-"""PyTorch's DDP on two nodes: it learns and saves; ended in the middle, it ends in peace and goes on where it was."""
+"""PyTorch DDP on two nodes: it learns and saves checkpoints; after SIGTERM it ends cleanly and later resumes."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen points \d\
 
 @pytest.mark.mission("E", "torchrun")
 @pytest.mark.mission("E", "pytorch-ddp")
-def test_after_sigterm_on_one_node_all_ranks_end_saved_and_the_job_goes_on_with_the_next_step(
+def test_after_sigterm_on_one_node_all_ranks_save_and_the_job_resumes_with_the_next_step(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     file = variant(tmp_path, NAME, ["--hold", "2"], slots=2)
@@ -31,13 +31,13 @@ def test_after_sigterm_on_one_node_all_ranks_end_saved_and_the_job_goes_on_with_
             if "epoch 2:" in line and len(epochs(lines)) == 2:
                 evict_the_second(job_cluster)
         code = process.wait()
-        said = process.stderr.read() if process.stderr else ""
-    whole = "\n".join(lines) + said
+        errors = process.stderr.read() if process.stderr else ""
+    whole = "\n".join(lines) + errors
     assert code == 0, whole
     assert epochs(lines) == [1, 2, 3, 4, 5, 6], whole
     ended = re.search(r"SIGTERM: ended in epoch 3 after step (\d+), saved to /shared/", whole)
     assert ended, whole
-    assert re.search(rf"goes on from \S+: 2 epochs and {ended[1]} steps are done", whole)
+    assert re.search(rf"resuming from \S+: 2 epochs and {ended[1]} steps are done", whole)
     verdict = re.search(r"4 ranks on 2 hosts by gloo, .* s, 6 epochs: accuracy (\S+), weights equal on all ranks", whole)
     assert verdict and float(verdict[1]) > 0.9, whole
 
@@ -47,7 +47,7 @@ def epochs(lines: list[str]) -> list[int]:
 
 
 def evict_the_second(cluster: JobCluster) -> None:
-    """As a drained node does: SIGTERM, and time to end."""
+    """Delete the second pod with SIGTERM and a grace period, as draining its node does."""
     (pod,) = cluster.objects("pods", f"gpumpi.io/job={NAME},batch.kubernetes.io/job-completion-index=1")
     done = cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"], "--wait=false")
     assert done.code == 0, done.err

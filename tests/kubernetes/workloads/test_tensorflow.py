@@ -1,4 +1,4 @@
-"""TensorFlow's benchmark on two nodes."""
+"""The TensorFlow benchmark on two nodes."""
 
 import re
 from pathlib import Path
