@@ -12,7 +12,7 @@ import typer
 
 from cli.exit_codes import FINE, INTERRUPTED, REFUSED, USAGE
 from cli.init_forms import FORMS
-from cli.init_questions import Draft, Form, Question, Unfit
+from cli.init_questions import NONE, Draft, Form, Question, Unfit
 from infra.config import stack_file
 from infra.config.messages import did_you_mean, one_of, shown
 from infra.config.preflight import Examined
@@ -135,7 +135,7 @@ def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask:
 
 def _refuse_idle_flags(form: Form, flags: Mapping[str, str], answers: Mapping[str, str]) -> None:
     for question in form.questions:
-        if question.name in flags and question.name not in answers:
+        if flags.get(question.name, NONE) not in ("", NONE) and question.name not in answers:
             raise Refused(f"--{question.name}: only {question.condition}", USAGE)
 
 
