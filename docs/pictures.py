@@ -1,8 +1,11 @@
-"""The pictures of the documents, as SVG: `python docs/pictures.py` writes them, `--check` fails where one is out of date.
+"""Pictures of the documents, as SVG: `python docs/pictures.py` writes them, `--check` fails if one is out of date.
 
 - architecture: the components of infra/, from `architecture` below
-- demo: the table at the end of `make demo`, from docs/pictures/demo.json, which is a copy of .local/demo.json
+- demo: the table at the end of `make demo`, from docs/pictures/demo.json, which has the form of .local/demo.json
 - status: what `scripts/cluster status` prints, from a sample cluster
+
+demo.json is a sample, not a recorded run: the total and the seconds of create, job and destroy are close to those in
+docs/measurements.md, the other seconds and the node names are made up. Replace it with the .local/demo.json of a run.
 """
 
 import io
