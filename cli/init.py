@@ -1,24 +1,30 @@
-"""`scripts/cluster init`: a few questions, and a stack file that is valid."""
+"""`scripts/cluster init`: a few questions, and a stack file that passes `validate`."""
 
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from cli.exit_codes import FINE, INTERRUPTED, REFUSED, USAGE
-from cli.init_forms import FORMS, Form, Question, Unfit
-from infra.config import preflight, stack_file
+from cli.init_forms import FORMS
+from cli.init_questions import NONE, Draft, Form, Question, Unfit
+from infra.config import stack_file
 from infra.config.messages import did_you_mean, one_of, shown
 from infra.config.preflight import Examined
+from infra.config.problems import Problem, is_below
+from infra.settings.existing import ExistingSettings, ExistingTarget
+from infra.validation import names
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+STACKS: Final = ROOT / "stacks"
 
 Ask = Callable[[str, str], str]
-"""Words and the usual answer -> the answer."""
-
-OF_ANSWERS: Final = ("aws:region", "pools[0].instanceType")
-"""What AWS may refuse of an answer. What else it says (a quota, an AMI that is not built yet) can be settled afterwards."""
+"""Prompt and default -> the answer."""
 
 
 class Refused(Exception):
@@ -29,119 +35,201 @@ class Refused(Exception):
         self.code = code
 
 
+@dataclass(frozen=True)
+class Agreed:
+    """Answers that passed, and what they make."""
+
+    answers: Mapping[str, str]
+    text: str
+    examined: Examined[Any, Any]
+
+
 def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
-    """Ask what is not given, write the file. `given` has `target` and the names of questions."""
-    told = {name: value for name, value in given.items() if value is not None}
+    """Ask for whatever is not given, and write the file. `given`: `target`, and questions by name."""
+    flags = {name: value for name, value in given.items() if value is not None}
     try:
+        _check_name(stack)
         _refuse_existing(stack, folder)
         if not yes and ask is None:
             ask = _at_terminal()
-        kind = _target(told.pop("target", None), ask)
+        kind = _target(flags.pop("target", None), ask)
         form = FORMS[kind]
-        text = form.text(stack, _answers(form, kind, told, ask))
-        examined = _examined(stack, text, offline=offline)
-        path = _written(folder / f"Pulumi.{stack}.yaml", text)
+        _refuse_other_flags(kind, form, flags)
+        agreed = _agree(stack, form, flags, offline, ask)
+        path = _write(folder / f"Pulumi.{stack}.yaml", agreed.text)
     except Refused as error:
         print(f"cluster init: {error}", file=sys.stderr)
         return error.code
     except (KeyboardInterrupt, typer.Abort):
         print("\ncluster init: nothing was written", file=sys.stderr)
         return INTERRUPTED
-    _tell(path, stack, form, examined)
+    _report(path, stack, form, agreed, offline=offline)
     return FINE
+
+
+def _check_name(stack: str) -> None:
+    """Before the first question: no answer changes it."""
+    problems = list(names.stack(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
+    if problems:
+        raise Refused("; ".join(map(str, problems)), USAGE)
 
 
 def _refuse_existing(stack: str, folder: Path) -> None:
     if not folder.is_dir():
-        raise Refused(f"--config-dir: {folder} is no folder", USAGE)
+        raise Refused(f"--config-dir: {folder} is not a folder", USAGE)
     for ending in ("yaml", "yml"):
         path = folder / f"Pulumi.{stack}.{ending}"
         if path.exists():
-            raise Refused(f"{path} is there already and stays as it is; choose another name, or edit it", REFUSED)
+            raise Refused(f"{path} exists and was not changed; choose another name, or edit the file", REFUSED)
 
 
 def _at_terminal() -> Ask:
     if not sys.stdin.isatty():
-        raise Refused("there is no terminal to ask at; give --yes, and flags for what shall not be as usual", USAGE)
-    return lambda words, usual: str(typer.prompt(words, default=usual, show_default=bool(usual)))
+        raise Refused("there is no terminal to ask at; give --yes, and a flag for each value without a default", USAGE)
+    return lambda prompt, default: str(typer.prompt(prompt, default=default, show_default=bool(default)))
 
 
-def _target(told: str | None, ask: Ask | None) -> str:
+# --- questions ---------------------------------------------------------------------------------------------------------
+
+
+def _target(flag: str | None, ask: Ask | None) -> str:
     kinds = list(FORMS)
-    if told is None and ask is not None:
+    if flag is None and ask is not None:
         for kind, form in FORMS.items():
             print(f"  {kind}: {form.summary}")
     while True:
-        kind = told if told is not None else ask("target", kinds[0]) if ask is not None else kinds[0]
+        kind = flag if flag is not None else ask("target", kinds[0]) if ask is not None else kinds[0]
         if kind in FORMS:
             return kind
         complaint = f"--target: {shown(kind)} is not {one_of(kinds)}{did_you_mean(kind, kinds)}"
-        if told is not None or ask is None:
+        if flag is not None or ask is None:
             raise Refused(complaint, USAGE)
         print(complaint)
 
 
-def _answers(form: Form, kind: str, told: Mapping[str, str], ask: Ask | None) -> dict[str, str]:
-    strangers = sorted(set(told) - {question.name for question in form.questions})
-    if strangers:
-        raise Refused(f"--{strangers[0]}: target {kind} does not ask for it", USAGE)
+def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
+    others = sorted(set(flags) - {question.name for question in form.questions})
+    if others:
+        raise Refused(f"--{others[0]}: does not apply to target {kind}", USAGE)
+
+
+def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
+    """Ask until the whole file passes. Only the questions with a problem are asked again."""
+    settled = dict(flags)
+    while True:
+        answers = _answers(form, settled, offline, ask)
+        _refuse_idle_flags(form, flags, answers)
+        text = form.text(stack, answers)
+        examined, wrong = _examined(stack, form, text, offline=offline)
+        if not wrong:
+            return Agreed(answers, text, examined)
+        again = [_question(form, problem) for problem in wrong]
+        if ask is None or None in again:
+            raise Refused("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)
+        for problem in wrong:
+            print(problem)
+        doubtful = {question.name for question in again if question}
+        settled = {name: answer for name, answer in answers.items() if name not in doubtful}
+        flags = {name: value for name, value in flags.items() if name not in doubtful}
+
+
+def _refuse_idle_flags(form: Form, flags: Mapping[str, str], answers: Mapping[str, str]) -> None:
+    for question in form.questions:
+        if flags.get(question.name, NONE) not in ("", NONE) and question.name not in answers:
+            raise Refused(f"--{question.name}: only {question.condition}", USAGE)
+
+
+def _answers(form: Form, settled: Mapping[str, str], offline: bool, ask: Ask | None) -> dict[str, str]:
     answers: dict[str, str] = {}
     for question in form.questions:
-        answers[question.name] = _answer(question, answers, told.get(question.name), ask)
+        if question.applies(answers):
+            answers[question.name] = _answer(question, Draft(answers, offline), settled.get(question.name), ask)
     return answers
 
 
-def _answer(question: Question, before: Mapping[str, str], told: str | None, ask: Ask | None) -> str:
-    usual = question.usual(before)
+def _answer(question: Question, draft: Draft, settled: str | None, ask: Ask | None) -> str:
+    default = "" if settled is not None else _default(question, draft, ask)
     while True:
-        answer = (told if told is not None else ask(question.words, usual) if ask is not None else usual).strip()
+        answer = (settled if settled is not None else ask(question.prompt, default) if ask is not None else default).strip()
         try:
-            question.check(answer)
+            question.check(answer, draft.answers)
         except Unfit as error:
-            complaint = f"--{question.name}: {shown(answer)} cannot be taken: {error}"
-            if told is not None or ask is None:
+            complaint = f"--{question.name}: {shown(answer)} is not accepted: {error}"
+            if settled is not None or ask is None:
                 raise Refused(complaint, USAGE) from None
             print(complaint)
         else:
             return answer
 
 
-def _examined(stack: str, text: str, *, offline: bool) -> Examined[Any, Any]:
-    """What `validate` will say. Raises Refused where an answer is wrong."""
+def _default(question: Question, draft: Draft, ask: Ask | None) -> str:
+    proposal = question.propose(draft)
+    if proposal.is_required and ask is None:
+        raise Refused(f"--{question.name}: give it with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
+    if proposal.note:
+        print(proposal.note)
+    return proposal.default
+
+
+# --- validation --------------------------------------------------------------------------------------------------------
+
+
+def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
+    """What `validate` reports, and the problems for which the file is not written."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
-        try:
-            draft.write_text(text, encoding="utf-8")
-        except OSError:
-            raise Refused(f"--stack: {shown(stack)} cannot be part of a file's name", USAGE) from None
+        draft.write_text(text, encoding="utf-8")
         raw = stack_file.read(draft)
-    examined = preflight.examine_aws(raw, offline=True)
-    wrong = examined.problems
-    if not wrong and not offline:
-        examined = preflight.examine_aws(raw)
-        wrong = tuple(problem for problem in examined.problems if problem.path in OF_ANSWERS)
-    if wrong:
-        raise Refused("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)
-    return examined
+    examined = form.examined(raw, offline=True)
+    if examined.problems or offline:
+        return examined, examined.problems
+    examined = form.examined(raw, offline=False)
+    final = tuple(problem for problem in examined.problems if (found := _question(form, problem)) and found.is_final)
+    return examined, final
 
 
-def _written(path: Path, text: str) -> Path:
+def _question(form: Form, problem: Problem) -> Question | None:
+    """The question whose answer has the problem."""
+    for question in form.questions:
+        if any(is_below(problem.path, path) for path in question.paths):
+            return question
+    return None
+
+
+# --- the end -----------------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, text: str) -> Path:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise Refused(f"{path} is there already and stays as it is", REFUSED) from None
+        raise Refused(f"{path} exists and was not changed", REFUSED) from None
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}", USAGE) from None
     return path
 
 
-def _tell(path: Path, stack: str, form: Form, examined: Examined[Any, Any]) -> None:
+def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool) -> None:
     print(f"wrote {path}")
-    for problem in examined.problems:
+    for problem in agreed.examined.problems:
         print(f"before `pulumi up`: {problem}")
-    if examined.facts is None:
-        print(f"only the file was checked, AWS was not asked: {examined.not_asked}")
-    print("next:")
-    for step in form.next_steps:
-        print(f"  {step.format(stack=stack)}")
+    if agreed.examined.facts is None:
+        reason = "--offline" if offline else agreed.examined.not_asked
+        print(f"checked the file only; {form.queried} was not queried: {reason}")
+    first = _commands_before(path)
+    for steps in form.next_steps(stack, agreed.answers):
+        print(f"{steps.heading}:")
+        for command in (*first, *steps.commands):
+            print(f"  {command}")
+        first = ()
+
+
+def _commands_before(path: Path) -> tuple[str, ...]:
+    """Pulumi and the other commands find the file only in stacks/, and Pulumi runs in the checkout only."""
+    found: list[str] = []
+    if path.resolve().parent != STACKS:
+        found.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(STACKS))}/")
+    if Path.cwd() != ROOT:
+        found.append(f"cd {shlex.quote(str(ROOT))}")
+    return tuple(found)

@@ -1,7 +1,7 @@
 """`scripts/cluster`: which verbs there are and what they take."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -50,30 +50,90 @@ def _group() -> None:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
+ForAws = "Targets eks and ec2"
+ForExisting = "Target existing"
+
+
 @app.command()
 def init(
     stack: Annotated[str, typer.Option("--stack", "-s", help="Name of the new stack.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what no flag says is as usual.")] = False,
-    target: Annotated[str | None, typer.Option(help="eks or ec2.", show_default=False)] = None,
-    region: Annotated[str | None, typer.Option(help="AWS region; the shell's by default.", show_default=False)] = None,
-    instance_type: Annotated[str | None, typer.Option(help="Of the nodes that compute.", show_default=False)] = None,
-    size: Annotated[str | None, typer.Option(help="Nodes at most.", show_default=False)] = None,
-    storage: Annotated[str | None, typer.Option(help="efs or none.", show_default=False)] = None,
-    allow: Annotated[
-        str | None, typer.Option(help="Addresses (CIDRs, with commas) that reach the API, or the master.", show_default=False)
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt; use the default for anything not given.")] = False,
+    target: Annotated[
+        Literal["eks", "ec2", "existing"] | None, typer.Option(help="What the stack builds.", show_default=False)
     ] = None,
-    ssh_key: Annotated[str | None, typer.Option(help="Of target ec2: file of your public key.", show_default=False)] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask AWS nothing.")] = False,
+    storage: Annotated[
+        Literal["efs", "none", "nfs", "storage-class"] | None,
+        typer.Option(help="Shared volume: efs or none; for target existing nfs, storage-class or none.", show_default=False),
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Maximum number of nodes; for target existing, how many there are.", show_default=False)
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Query neither AWS, nor the cluster, nor your public address.")
+    ] = False,
     config_dir: Annotated[Path | None, typer.Option(help="Folder of stack files; stacks/ by default.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="AWS region; AWS_REGION by default.", show_default=False, rich_help_panel=ForAws)
+    ] = None,
+    instance_type: Annotated[
+        str | None, typer.Option(help="Instance type of the compute nodes.", show_default=False, rich_help_panel=ForAws)
+    ] = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(
+            help="CIDRs, separated by commas, that reach the Kubernetes API (eks) or the master's SSH port (ec2), or none. Your "
+            "own public address by default, from https://checkip.amazonaws.com (GPUMPI_CHECKIP_URL names another service).",
+            show_default=False,
+            rich_help_panel=ForAws,
+        ),
+    ] = None,
+    ssh_key: Annotated[
+        str | None,
+        typer.Option(help="Target ec2: file of your public SSH key.", show_default=False, rich_help_panel=ForAws),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(help="KUBECONFIG or ~/.kube/config by default.", show_default=False, rich_help_panel=ForExisting),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="The current context by default.", show_default=False, rich_help_panel=ForExisting)
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option(help="Name of the node pool.", show_default=False, rich_help_panel=ForExisting)
+    ] = None,
+    node_selector: Annotated[
+        str | None,
+        typer.Option(
+            help="KEY=VALUE, separated by commas: labels that exactly the pool's nodes have.",
+            show_default=False,
+            rich_help_panel=ForExisting,
+        ),
+    ] = None,
+    gpus: Annotated[str | None, typer.Option(help="GPUs per node.", show_default=False, rich_help_panel=ForExisting)] = None,
+    nfs: Annotated[
+        str | None, typer.Option(help="NFS export, SERVER:/PATH.", show_default=False, rich_help_panel=ForExisting)
+    ] = None,
+    storage_class: Annotated[
+        str | None,
+        typer.Option(help="Storage class with ReadWriteMany volumes.", show_default=False, rich_help_panel=ForExisting),
+    ] = None,
+    volume_size: Annotated[
+        str | None, typer.Option(help="Size of each namespace's volume.", show_default=False, rich_help_panel=ForExisting)
+    ] = None,
+    mount_path: Annotated[
+        str | None, typer.Option(help="Where jobs see the volume.", show_default=False, rich_help_panel=ForExisting)
+    ] = None,
 ) -> None:
-    """Ask a few questions and write a stack file. What exists is never overwritten.
+    """Ask a few questions and write a stack file. Never overwrites a file.
 
-    Exit code: 0 written, 2 wrong usage, 3 the file is there already or an answer cannot be taken.
+    Exit code: 0 written, 2 wrong usage, 3 the file exists already or an answer does not pass validation.
     """
     from cli import init as verb
 
     given = {"target": target, "region": region, "instance-type": instance_type, "size": size, "storage": storage}
-    given |= {"allow": allow, "ssh-key": ssh_key}
+    given |= {"allow": allow, "ssh-key": ssh_key, "kubeconfig": kubeconfig, "context": context, "pool": pool}
+    given |= {"node-selector": node_selector, "gpus": gpus, "nfs": nfs, "storage-class": storage_class}
+    given |= {"volume-size": volume_size, "mount-path": mount_path}
     raise typer.Exit(verb.run(stack, config_dir or ROOT / "stacks", given, yes=yes, offline=offline))
 
 

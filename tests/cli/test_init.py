@@ -1,26 +1,51 @@
-"""init: what it writes passes `validate`, whatever is answered; what cannot be taken is said, and nothing is written."""
+"""init: the file passes `validate` whatever the answers; a bad answer is explained, and nothing is written."""
 
 import os
 import pty
+import re
+import shlex
 import string
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli import init, validate
+from cli import init, init_existing, validate
+from cli.caller_address import URL_VARIABLE
 from cli.init_forms import FORMS
-from infra.config import preflight, stack_file
+from cli.main import app
+from infra.config import stack_file
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
+from tests.program.existing_world import node
 
 ROOT = Path(__file__).parents[2]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada: #1 'x'"
+NOWHERE = "https://127.0.0.1:9"
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "admin@rack",
+    "clusters": [{"name": "rack", "cluster": {"server": NOWHERE}}],
+    "contexts": [{"name": name, "context": {"cluster": "rack", "user": "admin"}} for name in ("admin@rack", "other")],
+    "users": [{"name": "admin", "user": {"token": "x"}}],
+}
+RACK = {"target": "existing", "node_selector": "example.com/rack=1,b=", "gpus": "8", "size": "2"}
+FOR_AWS = {"region": "us-west-2", "allow": "none"}
+
+
+@pytest.fixture(autouse=True)
+def no_checkip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of tests/cli/test_init_address.py have a service of their own."""
+    monkeypatch.setenv(URL_VARIABLE, NOWHERE)
 
 
 @pytest.fixture
@@ -35,18 +60,31 @@ def key(tmp_path: Path) -> str:
     return str(tmp_path / "id.pub")
 
 
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    (tmp_path / "config").write_text(yaml.safe_dump(KUBECONFIG))
+    return str(tmp_path / "config")
+
+
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    """A local AWS that has the AMI which plain clusters look for, and quotas."""
+    """A local AWS with quotas and the AMI that EC2 clusters look for."""
     with MotoMocks("us-west-2"):
         prerequisites.make("us-west-2", {"target": {"kind": "ec2"}})
         yield
 
 
 def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told: str) -> Path:
-    flags = {name.replace("_", "-"): value for name, value in told.items()}
-    assert init.run(stack, folder, {"region": "us-west-2", "ssh-key": None, **flags}, yes=True, offline=offline) == 0
+    assert init.run(stack, folder, flags(**told), yes=True, offline=offline) == 0
     return folder / f"Pulumi.{stack}.yaml"
+
+
+def flags(**told: str) -> dict[str, str]:
+    """As the command line passes them on. For AWS they name a Region, and no address unless `told` does."""
+    aws = {} if told.get("target") == "existing" else dict(FOR_AWS)
+    if told.get("ssh_key") == "":
+        aws.pop("allow")
+    return {name.replace("_", "-"): value for name, value in (aws | told).items()}
 
 
 CHOICES = [
@@ -57,10 +95,16 @@ CHOICES = [
     {"target": "ec2", "ssh_key": "KEY", "allow": "203.0.113.0/24", "storage": "none"},
     {"target": "ec2", "ssh_key": "KEY", "instance_type": "g6.48xlarge", "size": "4"},
 ]
+RACKS = [
+    RACK,
+    {**RACK, "gpus": "0", "pool": "rack1", "context": "other"},
+    {**RACK, "storage": "nfs", "nfs": "10.0.0.5:/export/jobs"},
+    {**RACK, "storage": "storage-class", "storage_class": "cephfs", "volume_size": "1Ti", "mount_path": "/data"},
+]
 
 
 @pytest.mark.parametrize("told", CHOICES, ids=lambda told: " ".join(told.values()))
-def test_what_it_writes_passes_validate(
+def test_the_file_passes_validate(
     account: None, folder: Path, key: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(folder, **{name: key if value == "KEY" else value for name, value in told.items()})
@@ -70,12 +114,53 @@ def test_what_it_writes_passes_validate(
 
 
 def test_every_target_is_among_the_choices() -> None:
-    assert {told["target"] for told in CHOICES} == set(FORMS)
+    assert {told["target"] for told in (*CHOICES, *RACKS)} == set(FORMS)
+
+
+@pytest.mark.parametrize("told", RACKS, ids=lambda told: " ".join(told.values()))
+def test_the_file_of_an_existing_cluster_passes_validate(
+    folder: Path, kubeconfig: str, told: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(folder, kubeconfig=kubeconfig, **told)
+    printed = capsys.readouterr().out
+    assert "the cluster was not queried: target.kubeconfig: no cluster answers" in printed
+    assert validate.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
+
+
+def test_the_file_of_an_existing_cluster_has_what_was_answered(folder: Path, kubeconfig: str) -> None:
+    told = {**RACK, "storage": "nfs", "nfs": "[fd00::1]:/export/jobs"}
+    raw = stack_file.read(written(folder, offline=True, kubeconfig=kubeconfig, **told))
+    assert raw.values == {
+        "target": {"kind": "existing", "kubeconfig": {"path": kubeconfig, "context": "admin@rack"}},
+        "storage": {"kind": "nfs", "server": "fd00::1", "path": "/export/jobs", "mountPath": "/shared"},
+        "pools": [{"name": "gpu", "nodeSelector": {"example.com/rack": "1", "b": ""}, "gpusPerNode": 8, "nodes": 2}],
+    }
+
+
+def test_several_files_in_kubeconfig_stay_with_the_environment(
+    folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"/nonexistent{os.pathsep}{kubeconfig}")
+    raw = stack_file.read(written(folder, offline=True, **RACK))
+    assert raw.values["target"] == {"kind": "existing", "kubeconfig": {"context": "admin@rack"}}
+    assert "scripts/cluster smoke --pool gpu --workers 2 --context admin@rack" in capsys.readouterr().out
+
+
+def test_the_cluster_proposes_labels_gpus_and_nodes(
+    folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rack = {"example.com/rack": "1", "arch": "amd64"}
+    nodes = (node("cpu", {"arch": "amd64"}), node("gpu1", rack, gpus=8), node("gpu2", rack, gpus=4))
+    monkeypatch.setattr(init_existing, "_nodes", lambda kubeconfig, context: nodes)
+    assert init.run("mine", folder, {"target": "existing", "kubeconfig": kubeconfig}, yes=True, offline=False) == 0
+    raw = stack_file.read(folder / "Pulumi.mine.yaml")
+    assert raw.values["pools"] == [{"name": "gpu", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 4, "nodes": 2}]
+    assert "Nodes with GPUs: gpu1 and gpu2." in capsys.readouterr().out
 
 
 @settings(max_examples=40)
 @given(
-    kind=st.sampled_from(sorted(FORMS)),
+    kind=st.sampled_from(["eks", "ec2"]),
     size=st.integers(1, 1000),
     storage=st.sampled_from(["efs", "none"]),
     networks=st.lists(
@@ -83,24 +168,22 @@ def test_every_target_is_among_the_choices() -> None:
     ),
     comment=st.text(string.ascii_letters + string.digits + "@:#'\"{}[], ", max_size=30),
 )
-def test_any_answers_that_are_taken_make_a_valid_file(
-    kind: str, size: int, storage: str, networks: list[str], comment: str
-) -> None:
+def test_any_accepted_answers_make_a_valid_file(kind: str, size: int, storage: str, networks: list[str], comment: str) -> None:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         (folder / "id.pub").write_text(
             f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {comment}\n"
         )
-        told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks)}
+        told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks) or "none"}
         more = {"ssh-key": str(folder / "id.pub")} if kind == "ec2" else {}
         path = written(folder, offline=True, **told, **more)
-        examined = preflight.examine_aws(stack_file.read(path), offline=True)
+        examined = FORMS[kind].examined(stack_file.read(path), offline=True)
         assert examined.problems == () and examined.settings is not None
         assert examined.settings.pools[0].max_size == size
         assert (examined.settings.storage.efs == "none") == (storage == "none")
 
 
-def test_questions_are_asked_until_the_answer_can_be_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter(["eck", "eks", "Oregon", "us-east-1", "g5.xlarge", "none", "0", "3", "efs", "10.0.0.1/8", ""])
     asked: list[str] = []
 
@@ -110,16 +193,16 @@ def test_questions_are_asked_until_the_answer_can_be_taken(folder: Path, capsys:
 
     assert init.run("mine", folder, {}, yes=False, offline=True, ask=ask) == 0
     printed = capsys.readouterr().out
-    assert '--target: "eck" is not eks or ec2; did you mean' in printed
-    assert '--region: "Oregon" cannot be taken: write one like us-west-2' in printed
-    assert "10.0.0.1/8 is no range of IPv4 addresses" in printed
+    assert '--target: "eck" is not eks, ec2 or existing; did you mean' in printed
+    assert '--region: "Oregon" is not accepted: write one like us-west-2' in printed
+    assert "10.0.0.1/8 is not a range of IPv4 addresses" in printed
     raw = stack_file.read(folder / "Pulumi.mine.yaml")
     assert raw.region == "us-east-1"
     assert raw.values["pools"] == [{"name": "train", "instanceType": "g5.xlarge", "maxSize": 3}]
     assert (asked[:2], len(asked)) == (["target", "target"], 11)
 
 
-def test_what_flags_say_is_not_asked(folder: Path) -> None:
+def test_a_value_given_by_flag_is_not_asked(folder: Path) -> None:
     asked: list[str] = []
 
     def ask(words: str, usual: str) -> str:
@@ -128,47 +211,64 @@ def test_what_flags_say_is_not_asked(folder: Path) -> None:
 
     given = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
     assert init.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
-    assert len(asked) == 1 and asked[0].startswith("addresses that reach the Kubernetes API")
+    assert asked == ["addresses (CIDRs) that reach the Kubernetes API, or none"]
 
 
 REFUSED = [
-    ({"target": "ekz"}, 2, '--target: "ekz" is not eks or ec2; did you mean'),
-    ({"target": "eks", "ssh-key": "a.pub"}, 2, "--ssh-key: target eks does not ask for it"),
-    ({"target": "ec2", "ssh-key": "nowhere.pub"}, 2, '--ssh-key: "nowhere.pub" cannot be taken: nowhere.pub is no file'),
-    ({"size": "many"}, 2, '--size: "many" cannot be taken: write a number from 1 to 1000'),
-    ({"storage": "fs-1"}, 2, '--storage: "fs-1" cannot be taken: write efs or none'),
-    ({"instance-type": "p5"}, 2, '--instance-type: "p5" cannot be taken: write one like g6.8xlarge'),
+    ({"target": "ekz"}, 2, '--target: "ekz" is not eks, ec2 or existing; did you mean'),
+    ({"target": "eks", "ssh_key": "a.pub"}, 2, "--ssh-key: does not apply to target eks"),
+    ({"target": "ec2", "ssh_key": "nowhere.pub"}, 2, '--ssh-key: "nowhere.pub" is not accepted: nowhere.pub is not a file'),
+    ({"target": "ec2", "ssh_key": "", "allow": "8.8.8.8/32"}, 2, "--allow: only with --ssh-key"),
+    ({"size": "many"}, 2, '--size: "many" is not accepted: write a number from 1 to 1000'),
+    ({"storage": "fs-1"}, 2, '--storage: "fs-1" is not accepted: write efs or none'),
+    ({"instance_type": "p5"}, 2, '--instance-type: "p5" is not accepted: write one like g6.8xlarge'),
     ({"allow": "0.0.0.0/0"}, 3, "target.endpointAccess.publicCidrs"),
-    ({"instance-type": "g5.8xlrage"}, 3, "pools[0].instanceType: "),
+    ({"instance_type": "g5.8xlrage"}, 3, "pools[0].instanceType: "),
+    ({"target": "existing", "kubeconfig": "/nowhere"}, 2, '--kubeconfig: "/nowhere" is not accepted: there is no such file'),
+    ({**RACK, "kubeconfig": "FILE", "context": "othr"}, 2, "no such context; did you mean other?; write admin@rack or other"),
+    ({**RACK, "kubeconfig": "FILE", "node_selector": "rack1"}, 2, "write KEY=VALUE, like example.com/rack=1"),
+    ({**RACK, "kubeconfig": "FILE", "storage": "nfs"}, 2, "--nfs: give it with --yes, like 10.0.0.5:/export/jobs"),
+    ({**RACK, "kubeconfig": "FILE", "nfs": "10.0.0.5:/x"}, 2, "--nfs: only with --storage nfs"),
+    ({**RACK, "kubeconfig": "FILE", "pool": "Rack1"}, 3, "pools[0].name: "),
+    ({"target": "existing", "kubeconfig": "FILE"}, 2, "--node-selector: give it with --yes, like example.com/rack=1"),
 ]
 
 
 @pytest.mark.parametrize(("told", "code", "message"), REFUSED, ids=[str(sorted(one[0].items())) for one in REFUSED])
-def test_an_answer_that_cannot_be_taken_is_said_and_nothing_is_written(
-    account: None, folder: Path, told: dict[str, str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+def test_a_bad_answer_is_explained_and_nothing_is_written(
+    account: None,
+    folder: Path,
+    kubeconfig: str,
+    told: dict[str, str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert init.run("mine", folder, {"region": "us-west-2", **told}, yes=True, offline=False) == code
+    given = {name: kubeconfig if value == "FILE" else value for name, value in flags(**told).items()}
+    assert init.run("mine", folder, given, yes=True, offline=False) == code
     assert message in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("stack", ["a" * 25, "UPPER", "a/b", "a b"])
-def test_a_name_that_no_stack_may_have_is_refused(folder: Path, stack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert init.run(stack, folder, {}, yes=True, offline=True) in (2, 3)
+def test_a_bad_stack_name_is_refused_before_the_first_question(
+    folder: Path, stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt)) == 2
     assert "stack" in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
-def test_what_exists_stays_as_it_is(folder: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_file_is_not_changed(folder: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder / f"Pulumi.mine.{ending}"
     file.write_text("mine")
     assert init.run("mine", folder, {}, yes=True, offline=True) == 3
-    assert "is there already and stays as it is" in capsys.readouterr().err
+    assert "exists and was not changed" in capsys.readouterr().err
     assert file.read_text() == "mine" and len(list(folder.iterdir())) == 1
 
 
-def test_what_can_be_settled_later_is_told_and_does_not_keep_the_file_back(
+def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_written(
     account: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(folder, target="eks", instance_type="p5.48xlarge", size="900")
@@ -176,7 +276,7 @@ def test_what_can_be_settled_later_is_told_and_does_not_keep_the_file_back(
 
 
 def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
-    """`scripts/cluster init` with somebody at a terminal who types that."""
+    """Run `scripts/cluster init` at a terminal with this input."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, typed.encode())
@@ -197,16 +297,85 @@ def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:
         os.close(theirs)
 
 
-def test_at_a_terminal_an_empty_answer_is_the_usual_one(folder: Path) -> None:
+def test_at_a_terminal_an_empty_answer_is_the_default(folder: Path) -> None:
     done = at_terminal(folder, "\n" * 6)
     assert done.returncode == 0, done.stderr
     assert stack_file.read(folder / "Pulumi.asked.yaml").region == "eu-west-1"
 
 
-def test_who_ends_it_in_the_middle_has_no_file(folder: Path) -> None:
+def test_ending_it_halfway_writes_no_file(folder: Path) -> None:
     done = at_terminal(folder, "eks\n\x04")
     assert (done.returncode, list(folder.iterdir())) == (130, [])
     assert b"cluster init: nothing was written" in done.stderr
+
+
+ASKED_AGAIN = [
+    ({"allow": "0.0.0.0/0"}, "allow", "none", 'target.endpointAccess.publicCidrs[0]: "0.0.0.0/0"'),
+    ({"instance-type": "g5.8xlrage"}, "instance-type", "g5.xlarge", "pools[0].instanceType: "),
+]
+
+
+@pytest.mark.parametrize(("bad", "name", "good", "problem"), ASKED_AGAIN, ids=[one[1] for one in ASKED_AGAIN])
+@pytest.mark.parametrize("by_flag", [True, False])
+def test_only_the_question_with_a_problem_is_asked_again(
+    account: None,
+    folder: Path,
+    bad: dict[str, str],
+    name: str,
+    good: str,
+    problem: str,
+    by_flag: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prompts = {question.prompt: question.name for question in FORMS["eks"].questions}
+    asked: list[str] = []
+    first = {"region": "us-west-2", "size": "7", "storage": "none", "allow": "8.8.8.8", "instance-type": "g5.2xlarge", **bad}
+
+    def ask(prompt: str, default: str) -> str:
+        asked.append(prompts[prompt])
+        return first[prompts[prompt]] if asked.count(prompts[prompt]) == 1 and not by_flag else good
+
+    given = {"target": "eks", **(first if by_flag else {})}
+    assert init.run("mine", folder, given, yes=False, offline=False, ask=ask) == 0
+    assert problem in capsys.readouterr().out
+    assert asked == ([] if by_flag else [question.name for question in FORMS["eks"].questions]) + [name]
+    assert stack_file.read(folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
+
+
+def test_another_storage_asks_for_its_own_fields_only(folder: Path, kubeconfig: str) -> None:
+    """The NFS server has a problem: the storage class that follows is another question."""
+    prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
+    answers = iter(["-bad-:/export", "10.0.0.5:/export"])
+    asked: list[str] = []
+
+    def ask(prompt: str, default: str) -> str:
+        asked.append(prompts[prompt])
+        return next(answers) if prompts[prompt] == "nfs" else default
+
+    given = flags(**RACK, kubeconfig=kubeconfig, storage="nfs")
+    assert init.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
+    assert asked == ["context", "pool", "nfs", "mount-path", "nfs"]
+
+
+def test_the_next_steps_of_a_file_elsewhere_bring_it_into_the_checkout(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(folder, target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
+    assert f"next:\n  cp {path} {ROOT}/stacks/\n" in capsys.readouterr().out
+    monkeypatch.chdir(folder)
+    written(folder, "other", target="eks", allow="8.8.8.8", offline=True)  # type: ignore[arg-type]
+    assert f"/stacks/\n  cd {ROOT}\n  scripts/cluster validate -s other\n" in capsys.readouterr().out
+
+
+def test_every_next_step_is_a_command_that_exists(folder: Path, kubeconfig: str, capsys: pytest.CaptureFixture[str]) -> None:
+    group: Any = typer.main.get_command(app)
+    for told in ({"target": "eks"}, {"target": "eks", "allow": "8.8.8.8"}, {"target": "ec2"}, {**RACK, "kubeconfig": kubeconfig}):
+        written(folder, offline=True, **told)  # type: ignore[arg-type]
+        (folder / "Pulumi.mine.yaml").unlink()
+    commands = re.findall(r"scripts/cluster (\S+) ([^&\n]*)", capsys.readouterr().out)
+    assert len(commands) > 10
+    for verb, rest in commands:
+        group.commands[verb].make_context(verb, shlex.split(rest))
 
 
 def test_without_a_terminal_it_asks_for_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

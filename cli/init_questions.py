@@ -1,0 +1,205 @@
+"""What `init` can ask: questions, what it proposes for each, and checks of single answers."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from cli import caller_address
+from infra.config.messages import did_you_mean, one_of
+from infra.config.preflight import Examined
+from infra.config.stack_file import RawStack
+
+Answers = Mapping[str, str]
+NONE: Final = "none"
+
+
+class Unfit(Exception):
+    """An answer that `init` does not accept; the message says what to write instead."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is known when a question comes up."""
+
+    answers: Answers
+    offline: bool = False
+    """Make no network call."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The default of a question."""
+
+    default: str = ""
+    note: str = ""
+    """Printed before the question, and with --yes too."""
+    is_required: bool = False
+    """There is no default. With --yes the flag must be given."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One value that a stack file needs. Its flag is `--NAME`."""
+
+    name: str
+    prompt: str
+    propose: Callable[[Draft], Proposal]
+    check: Callable[[str, Answers], None] = lambda answer, answers: None
+    """Raises Unfit. Whether AWS or the cluster has such a thing is for the validation to say."""
+    paths: tuple[str, ...] = ()
+    """The settings that follow from the answer: a problem there asks the question again."""
+    is_final: bool = False
+    """The answer must also suit what AWS or the cluster reports. Other problems (a quota, an AMI that is not built yet,
+    a label that no node has yet) can be fixed after `init`."""
+    example: str = ""
+    """For questions that may have no default."""
+    applies: Callable[[Answers], bool] = lambda answers: True
+    condition: str = ""
+    """When the question applies, in words."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Commands to run next, all in one place."""
+
+    heading: str
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One target: what to ask, and what to write."""
+
+    summary: str
+    queried: str
+    """Who reports the facts: AWS, or the cluster."""
+    questions: tuple[Question, ...]
+    text: Callable[[str, Answers], str]
+    """Stack name and answers -> the stack file."""
+    examine: Callable[..., Examined[Any, Any]]
+    """`examine(raw, offline=...)`, as `validate` does it."""
+    next_steps: Callable[[str, Answers], tuple[Steps, ...]]
+
+    def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
+        return self.examine(raw, offline=offline)
+
+
+# --- proposals ---------------------------------------------------------------------------------------------------------
+
+
+def always(answer: str) -> Callable[[Draft], Proposal]:
+    return lambda draft: Proposal(answer)
+
+
+def must_be_given(draft: Draft) -> Proposal:
+    return Proposal(is_required=True)
+
+
+def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
+    """The caller's own public address as /32. `undetected`: what follows from no address."""
+
+    def propose(draft: Draft) -> Proposal:
+        if draft.offline:
+            return Proposal(note=f"Your public address was not looked up (--offline). {undetected}", is_required=is_required)
+        try:
+            address = caller_address.detect()
+        except caller_address.Undetected as error:
+            note = f"Your public address could not be detected ({error}). {undetected}"
+            return Proposal(note=note, is_required=is_required)
+        note = f"Your public address is {address} ({caller_address.url()}). By default only it reaches {opens}."
+        return Proposal(f"{address}/32", note)
+
+    return propose
+
+
+def _region(draft: Draft) -> Proposal:
+    return Proposal(os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-west-2")
+
+
+# --- checks ------------------------------------------------------------------------------------------------------------
+
+
+def looks_like(pattern: str, example: str) -> Callable[[str, Answers], None]:
+    def check(answer: str, answers: Answers) -> None:
+        if not re.fullmatch(pattern, answer):
+            raise Unfit(f"write one like {example}")
+
+    return check
+
+
+def number(least: int, most: int) -> Callable[[str, Answers], None]:
+    def check(answer: str, answers: Answers) -> None:
+        if not (answer.isascii() and answer.isdecimal() and least <= int(answer) <= most):
+            raise Unfit(f"write a number from {least} to {most}")
+
+    return check
+
+
+def choice(*choices: str) -> Callable[[str, Answers], None]:
+    def check(answer: str, answers: Answers) -> None:
+        if answer not in choices:
+            raise Unfit(f"write {one_of(choices)}{did_you_mean(answer, choices)}")
+
+    return check
+
+
+def check_cidrs(answer: str, answers: Answers) -> None:
+    for part in parts(answer):
+        try:
+            ipaddress.IPv4Network(part)
+        except ValueError as error:
+            raise Unfit(f"{part} is not a range of IPv4 addresses ({error}); write one like 203.0.113.7/32") from None
+
+
+# --- text --------------------------------------------------------------------------------------------------------------
+
+
+def parts(answer: str) -> list[str]:
+    """The parts of a list with commas; `none` is an empty one."""
+    found = [part.strip() for part in answer.split(",") if part.strip()]
+    return [] if found == [NONE] else found
+
+
+def cidrs(answer: str) -> list[str]:
+    """As a stack file has them: an address alone becomes a /32."""
+    return [str(ipaddress.IPv4Network(part)) for part in parts(answer)]
+
+
+def flow(value: object) -> str:
+    """A value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+def at_home(path: str) -> str:
+    """A path below the home folder with `~/`, so that the file suits colleagues too."""
+    absolute, home = Path(path).expanduser().absolute(), Path.home()
+    return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
+
+
+# --- questions of several targets ----------------------------------------------------------------------------------------
+
+REGION: Final = Question(
+    "region",
+    "AWS region",
+    _region,
+    looks_like(r"[a-z]{2}(-[a-z]+)+-\d", "us-west-2"),
+    ("aws:region",),
+    is_final=True,
+)
+STORAGE: Final = Question("storage", "shared file system: efs or none", always("efs"), choice("efs", NONE), ("storage",))
+
+
+def size(*paths: str) -> Question:
+    return Question("size", "maximum number of nodes", always("2"), number(1, 1000), paths)
+
+
+def instance_type(prompt: str, usual: str) -> Question:
+    check = looks_like(r"[a-z0-9-]+\.[a-z0-9-]+", usual)
+    return Question("instance-type", prompt, always(usual), check, ("pools[0].instanceType",), is_final=True)

@@ -1,0 +1,265 @@
+"""Pictures of the documents, as SVG: `python docs/pictures.py` writes them, `--check` fails if one is out of date.
+
+- architecture: the components of infra/, from `architecture` below
+- demo: the table at the end of `make demo`, from docs/pictures/demo.json, which has the form of .local/demo.json
+- status: what `scripts/cluster status` prints, from a sample cluster
+
+demo.json is a sample, not a recorded run: the total and the seconds of create, job and destroy are close to those in
+docs/measurements.md, the other seconds and the node names are made up. Replace it with the .local/demo.json of a run.
+"""
+
+import io
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+FOLDER: Final = ROOT / "docs" / "pictures"
+sys.path.insert(0, str(ROOT))
+
+from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: E402
+from rich.console import Console, RenderableType  # noqa: E402
+
+from cli.demo_steps import StepResult, _table  # noqa: E402
+from cli.job_state import JobState, Phase  # noqa: E402
+from cli.launches import FailedLaunch  # noqa: E402
+from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus  # noqa: E402
+from cli.status.screen import screen  # noqa: E402
+
+# --- terminals ---------------------------------------------------------------------------------------------------------
+
+SVG_FORMAT: Final = (
+    re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    .replace("font-family: Fira Code, monospace", "font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace")
+    .replace('<svg class="rich-terminal"', '<svg class="rich-terminal" xml:space="preserve"')
+)
+"""Without rich's web fonts, which a page that shows the picture as an image does not load; `preserve` because librsvg
+trims non-breaking spaces, with which rich aligns columns."""
+
+
+def terminal(name: str, command: str, content: RenderableType, width: int) -> str:
+    # variables of the shell that runs this (NO_COLOR, TERM, COLUMNS) must not change a picture
+    environment = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    console = Console(
+        record=True, file=io.StringIO(), width=width, height=60, force_terminal=True, highlight=False, _environ=environment
+    )
+    console.print(f"[bold]$[/] {command}")
+    console.print(content)
+    return console.export_svg(title="gpumpi", code_format=SVG_FORMAT, unique_id=name)
+
+
+def demo() -> str:
+    results = [StepResult(**one) for one in json.loads((FOLDER / "demo.json").read_text())]
+    return terminal("demo", "make demo", _table(results, sum(result.seconds for result in results)), 122)
+
+
+NOW: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def _job(name: str, workers: int, phase: Phase, minutes: int, waits_for: str = "") -> JobLine:
+    created = NOW - timedelta(minutes=minutes)
+    state = JobState(name, "mpi-jobs", "MPIJob", name, "mpijob", "train", workers, phase, waits_for, 0, created, None)
+    return JobLine(state, waits_for)
+
+
+CLUSTER: Final = Status(
+    "gpumpi-mine",
+    "eks",
+    "ACTIVE",
+    "1.35",
+    "https://0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com",
+    pools=(
+        PoolStatus("system", "m7i.large", ready=2, there=2, wanted=2, minimum=1, maximum=3, gpus=0, gpus_used=0),
+        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=32, gpus_used=24),
+        PoolStatus(
+            "spare",
+            "g6.8xlarge",
+            ready=1,
+            there=1,
+            wanted=2,
+            minimum=0,
+            maximum=8,
+            gpus=1,
+            gpus_used=0,
+            failed_launch=FailedLaunch(
+                NOW - timedelta(minutes=3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", is_over=False
+            ),
+        ),
+    ),
+    queues=(QueueStatus("mpi-jobs", "default", admitted=2, waiting=1),),
+    jobs=(
+        _job("llm-pretrain", 2, "Running", 192),
+        _job("allreduce-bench", 1, "Running", 4),
+        _job(
+            "mnist",
+            2,
+            "Queued",
+            1,
+            "waits in the queue: insufficient unused quota for nvidia.com/gpu in flavor train, 8 more needed",
+        ),
+    ),
+    ended={"Succeeded": 7, "Failed": 1},
+    volumes=(VolumeStatus("shared", "/shared", "mpi-jobs", "shared", "Bound"),),
+)
+
+
+def status() -> str:
+    return terminal("status", "scripts/cluster status -s mine", screen(CLUSTER, NOW), 112)
+
+
+# --- architecture ------------------------------------------------------------------------------------------------------
+
+TITLE_PIXELS, TEXT_PIXELS, MARGIN = 8.1, 6.1, 10
+"""Widths of an average character, and the inner margin of a box."""
+
+STYLE: Final = """\
+  text { font-family: -apple-system, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #1f2328 }
+  .title { font-size: 14px; font-weight: 600 } .text { font-size: 12px; fill: #59636e }
+  .page { fill: #ffffff } rect { stroke-width: 1.2 }
+  .group { fill: #f6f8fa; stroke: #d1d9e0 } .aws { fill: #fff8e6; stroke: #d4a72c } .kubernetes { fill: #e8f1ff; stroke: #4184e4 }
+  .input { fill: #eafbef; stroke: #2da44e } .arrow { stroke: #59636e; stroke-width: 1.4; fill: none } .tip { fill: #59636e }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 } .text { fill: #9aa6b2 } .page { fill: #0d1117 }
+    .group { fill: #151b23; stroke: #3d444d } .aws { fill: #2b2310; stroke: #9e7a1c }
+    .kubernetes { fill: #11233d; stroke: #2f6dbf }
+    .input { fill: #10281a; stroke: #238636 } .arrow { stroke: #9aa6b2 } .tip { fill: #9aa6b2 }
+  }"""
+
+
+@dataclass(frozen=True)
+class Box:
+    x: int
+    y: int
+    width: int
+    height: int
+    kind: str
+    title: str
+    lines: tuple[str, ...] = ()
+
+    def svg(self) -> str:
+        room = self.width - 2 * MARGIN
+        longest = max([len(self.title) * TITLE_PIXELS, *(len(line) * TEXT_PIXELS for line in self.lines)])
+        assert longest <= room, f"{self.title}: {longest:.0f} pixels of text, room for {room}"
+        assert 26 + 17 * len(self.lines) <= self.height, f"{self.title}: too many lines"
+        parts = [f'<rect class="{self.kind}" x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}" rx="6"/>']
+        parts.append(f'<text class="title" x="{self.x + MARGIN}" y="{self.y + 22}">{escape(self.title)}</text>')
+        for number, line in enumerate(self.lines):
+            parts.append(f'<text class="text" x="{self.x + MARGIN}" y="{self.y + 41 + 17 * number}">{escape(line)}</text>')
+        return "\n".join(parts)
+
+
+BOXES: Final = (
+    Box(20, 20, 190, 50, "input", "Stack file", ("stacks/Pulumi.NAME.yaml",)),
+    Box(240, 20, 150, 50, "group", "Settings", ("types, defaults",)),
+    Box(420, 20, 150, 50, "group", "Facts", ("what AWS reports",)),
+    Box(600, 20, 150, 50, "group", "Validation", ("all problems at once",)),
+    Box(780, 20, 180, 50, "group", "Plan", ("zones, EFA, placement",)),
+    # target eks
+    Box(20, 110, 600, 480, "group", "target: eks, in your AWS account"),
+    Box(36, 144, 568, 52, "aws", "Network", ("VPC, public and private subnets in 2 to 4 zones, NAT, private endpoints",)),
+    Box(36, 208, 180, 90, "aws", "EksCluster", ("control plane, access,", "secrets key, logs,", "add-ons (EksAddons)")),
+    Box(230, 208, 180, 90, "aws", "NodePool system", ("small CPU node group", "for operators and", "launchers")),
+    Box(424, 208, 180, 90, "aws", "NodePool train", ("GPU node group, 0 to N,", "EFA interfaces, in a", "placement group")),
+    Box(36, 310, 180, 74, "aws", "SharedStorage", ("EFS, one mount target", "per zone")),
+    Box(230, 310, 180, 74, "aws", "KeyBucket", ("public SSH keys,", "kept for 1 day")),
+    Box(424, 310, 180, 74, "aws", "PodRole", ("what job pods may do", "in AWS")),
+    Box(
+        36,
+        404,
+        568,
+        74,
+        "kubernetes",
+        "Platform",
+        (
+            "device plugins (GPU, EFA), MPI operator, queue (Kueue), autoscaler,",
+            "shared volume, namespaces for jobs",
+        ),
+    ),
+    Box(
+        36,
+        498,
+        568,
+        74,
+        "kubernetes",
+        "Jobs: mpijob, openmpi, torchrun",
+        (
+            "one launcher and its workers, connected over SSH: all start, or all wait.",
+            "scripts/cluster submit, logs, jobs, cancel",
+        ),
+    ),
+    # target ec2
+    Box(650, 110, 310, 270, "group", "target: ec2, without Kubernetes"),
+    Box(666, 144, 278, 52, "aws", "Network, storage and KeyBucket", ("the same components as on the left",)),
+    Box(666, 208, 278, 74, "aws", "Ec2Master", ("one instance: SSH users log in here,", "mpiexec starts here")),
+    Box(666, 300, 278, 68, "aws", "Ec2Workers", ("Auto Scaling group, 0 to N: EFA,", "placement group, join on boot")),
+    # target existing
+    Box(650, 400, 310, 190, "group", "target: existing"),
+    Box(
+        666,
+        434,
+        278,
+        74,
+        "input",
+        "Your Kubernetes cluster",
+        ("on premises or anywhere, by its", "kubeconfig; nodes found by labels"),
+    ),
+    Box(666, 520, 278, 54, "kubernetes", "Platform and Jobs", ("the same components; nothing in AWS",)),
+)
+ARROWS: Final = (
+    *((start, 45, start + 30, 45) for start in (210, 390, 570, 750)),
+    (870, 70, 870, 110),
+    (320, 90, 320, 110),
+    (320, 384, 320, 404),
+    (320, 478, 320, 498),
+    (805, 282, 805, 300),
+    (805, 508, 805, 520),
+)
+
+
+def architecture() -> str:
+    lines = [f'<path class="arrow" d="M{x} {y} L{to_x} {to_y}" marker-end="url(#tip)"/>' for x, y, to_x, to_y in ARROWS]
+    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # the plan feeds both columns
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 610" role="img" aria-label="Architecture of gpumpi">',
+            f"<style>\n{STYLE}\n</style>",
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<path class="tip" d="M0 0 L8 4 L0 8 Z"/></marker></defs>',
+            '<rect class="page" width="980" height="610" rx="8"/>',
+            *(box.svg() for box in BOXES),
+            *lines,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def pictures() -> Mapping[Path, str]:
+    made = {"architecture": architecture(), "demo": demo(), "status": status()}
+    return {FOLDER / f"{name}.svg": text for name, text in made.items()}
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    stale = [path for path, text in pictures().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if arguments:
+            print(f"{path.relative_to(ROOT)} is out of date; renew it with: python docs/pictures.py", file=sys.stderr)
+        else:
+            path.write_text(pictures()[path], encoding="utf-8")
+    return 1 if arguments and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

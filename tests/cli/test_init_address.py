@@ -1,0 +1,192 @@
+"""init proposes the caller's own public address, and explains what happens without one."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cli import caller_address, init
+from infra.config import stack_file
+
+ADDRESS = "8.8.8.8"
+Answer = Callable[[bytes | None, int], None]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
+    """A service like checkip on loopback. `service(text, status)` sets its answer; None never comes."""
+    over = threading.Event()
+    said: list[tuple[bytes | None, int]] = []
+
+    class Checkip(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text, status = said[-1]
+            if text is None:
+                over.wait()
+                return
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing on stderr."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Checkip)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv(caller_address.URL_VARIABLE, f"http://127.0.0.1:{server.server_port}/")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    yield lambda text, status: said.append((text, status))
+    over.set()
+    server.shutdown()
+    server.server_close()
+
+
+UNDETECTED = [
+    (None, 200, "no answer within 2 s"),
+    (b"<html>log in to the hotel's network</html>", 200, "which is not an IPv4 address"),
+    (b"", 200, "which is not an IPv4 address"),
+    (b"8.8.8.8, 9.9.9.9", 200, "which is not an IPv4 address"),
+    (b"2001:4860:4860::8888", 200, "which is not an IPv4 address"),
+    (b"10.0.0.7", 200, "10.0.0.7, which is not a public address"),
+    (b"100.64.1.1", 200, "which is not a public address"),
+    (b"203.0.113.9", 200, "which is not a public address"),
+    (b"224.0.0.1", 200, "which is not a public address"),
+    (b"8.8.8.8", 503, "answered HTTP 503"),
+]
+
+
+def test_the_address_is_the_one_that_the_service_reports(service: Answer) -> None:
+    service(b"8.8.8.8\n", 200)
+    assert str(caller_address.detect()) == ADDRESS
+
+
+@pytest.mark.parametrize(("text", "status", "reason"), UNDETECTED, ids=[str(one[0]) + str(one[1]) for one in UNDETECTED])
+def test_no_other_answer_is_an_address(service: Answer, text: bytes | None, status: int, reason: str) -> None:
+    service(text, status)
+    with pytest.raises(caller_address.Undetected, match=reason):
+        caller_address.detect()
+
+
+def test_a_service_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(caller_address.URL_VARIABLE, "http://127.0.0.1:9/")
+    with pytest.raises(caller_address.Undetected, match=r"http://127.0.0.1:9/: Connection refused"):
+        caller_address.detect()
+
+
+# --- what init makes of it ---------------------------------------------------------------------------------------------
+
+EKS = {"target": "eks", "region": "us-west-2"}
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about the address: without credentials, init checks the file alone."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def allowed(folder: Path) -> object:
+    target = stack_file.read(folder / "Pulumi.mine.yaml").values["target"]
+    assert isinstance(target, dict)
+    return target.get("endpointAccess", target.get("ssh", {}).get("cidrs"))
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada\n")
+    return str(tmp_path / "id.pub")
+
+
+def test_the_own_address_is_the_default_at_the_prompt(
+    service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service(b"8.8.8.8\n", 200)
+    defaults: dict[str, str] = {}
+
+    def ask(prompt: str, default: str) -> str:
+        defaults[prompt] = default
+        return default
+
+    assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
+    assert defaults["addresses (CIDRs) that reach the Kubernetes API, or none"] == "8.8.8.8/32"
+    assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
+    assert "Your public address is 8.8.8.8 (http://127.0.0.1" in capsys.readouterr().out
+
+
+def test_yes_accepts_the_own_address_and_prints_it(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service(b"8.8.8.8\n", 200)
+    assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 0
+    assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
+    assert "Your public address is 8.8.8.8" in capsys.readouterr().out
+
+
+def test_allow_is_accepted_without_asking_the_service(service: Answer, tmp_path: Path) -> None:
+    given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # the service has no answer and would fail the test
+    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert allowed(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
+
+
+def test_yes_without_an_address_writes_no_cluster_that_its_user_cannot_reach(
+    service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service(b"10.0.0.7", 200)
+    assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 2
+    assert list(tmp_path.iterdir()) == []
+    complaint = capsys.readouterr().err
+    assert "--allow: give it with --yes, like 203.0.113.7/32, or none." in complaint
+    assert "10.0.0.7, which is not a public address" in complaint and "only machines inside the VPC reach it" in complaint
+
+
+def test_without_an_address_the_prompt_explains_the_empty_answer_and_has_no_default(
+    service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service(b"garbage", 200)
+    defaults: list[str] = []
+
+    def ask(prompt: str, default: str) -> str:
+        defaults.append(default)
+        return default
+
+    assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
+    printed = capsys.readouterr().out
+    assert defaults[-1] == "" and "Without an address (empty, or none) the Kubernetes API is private" in printed
+    assert allowed(tmp_path) is None
+
+
+@pytest.mark.parametrize("answer", ["none", ""])
+def test_a_private_endpoint_is_explained_in_the_file_and_in_the_next_steps(
+    tmp_path: Path, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init.run("mine", tmp_path, {**EKS, "allow": answer}, yes=True, offline=True) == 0
+    assert "# The Kubernetes API is private: only machines inside the VPC" in (tmp_path / "Pulumi.mine.yaml").read_text()
+    printed = capsys.readouterr().out
+    here, _, inside = printed.partition("then on a machine inside the VPC")
+    assert "pulumi stack init mine && pulumi up -s mine" in here and "smoke" not in here
+    assert "pulumi config set --path gpumpi:platform.install true -s mine && pulumi up -s mine" in inside
+
+
+def test_an_ec2_cluster_opens_ssh_to_the_own_address(service: Answer, tmp_path: Path, key: str) -> None:
+    service(b"8.8.8.8", 200)
+    given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
+    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert allowed(tmp_path) == ["8.8.8.8/32"]
+
+
+def test_an_ec2_cluster_without_an_address_is_reached_through_session_manager(
+    service: Answer, tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service(b"garbage", 200)
+    given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
+    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert allowed(tmp_path) is None
+    assert "port 22 stays closed: log in with `scripts/cluster ssh`" in capsys.readouterr().out
+
+
+def test_offline_asks_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert init.run("mine", tmp_path, EKS, yes=True, offline=True) == 2
+    assert "was not looked up (--offline)" in capsys.readouterr().err
