@@ -147,8 +147,8 @@ def test_an_administrator_whose_certificate_has_expired_is_told_so_and_nothing_i
     done = stack.run("up")
     assert not done.ok
     assert (
-        f"target.kubeconfig: {rack.running.describe()['endpoint']} does not accept the credentials of context admin@rack; "
-        "they may have expired, have new ones made"
+        f"target.kubeconfig: {rack.running.describe()['endpoint']} rejects the credentials of context admin@rack. "
+        "They may have expired; renew them"
     ) in " ".join(done.errors)
     made = [one["type"] for one in stack.export()["deployment"].get("resources", ())]
     assert set(made) <= {"pulumi:pulumi:Stack"}
@@ -161,14 +161,14 @@ def test_somebody_with_few_rights_and_somebody_unknown_are_told(rack: Rack, tmp_
         token = rack.jobs.kubectl("create", "token", "visitor").out.strip()
         visitor = write_kubeconfig(tmp_path / "visitor.conf", rack.running, {"token": token})
         assert rack.problems(visitor) == [
-            "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods; "
-            "`pulumi up` needs the rights of cluster-admin"
+            "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods. "
+            "`pulumi up` needs cluster-admin permissions"
         ]
     finally:
         rack.jobs.kubectl("delete", "serviceaccount", "visitor")
     stranger = write_kubeconfig(tmp_path / "stranger.conf", rack.running, {"token": "of another cluster"})
     (told,) = rack.problems(stranger)
-    assert "does not accept the credentials of context admin@rack; they may have expired" in told
+    assert "rejects the credentials of context admin@rack. They may have expired" in told
 
 
 @pytest.mark.mission("E", "existing cluster")
