@@ -27,8 +27,8 @@ ROLE_TAG: Final = "gpumpi:role"
 """On instances of an EC2 cluster: `HEAD_NODE` or `WORKER`. The join service recognizes the head node by it."""
 HEAD_NODE: Final = "master"
 WORKER: Final = "worker"
-"""Role names of EC2 cluster nodes. The old name of the head node is recorded in users' state (URNs, tags), in IAM role names
-and in published AMIs, so it stays."""
+"""Role names of EC2 cluster nodes. The old name of the head node is recorded in users' state (URNs, tags), in IAM role
+names and in published AMIs, so it stays."""
 AMI_TAG: Final = "gpumpi:ami"
 OPENMPI_TAG: Final = "gpumpi:openmpi"
 """On AMIs built by amis/: the kind of node and the Open MPI version."""
@@ -135,7 +135,8 @@ class Naming:
 
     @property
     def control_plane_logs(self) -> str:
-        """Log group that EKS writes to. EKS chooses the name: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
+        """Log group that EKS writes to. EKS chooses the name:
+        https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
         return f"/aws/eks/{self.cluster}/cluster"
 
     @property

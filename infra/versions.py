@@ -1,9 +1,8 @@
 """Every pinned version, one per line, each with its source.
 
-"Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version when
-it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before anything is
-created. `gpumpi:target.addonVersions` overrides any of them.
-"""
+"Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version
+when it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before
+anything is created. `gpumpi:target.addonVersions` overrides any of them."""
 
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,8 +1,7 @@
 """User data of EC2 cluster nodes. The AMI has all programs; user data configures them and starts the join service.
 
-A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A failed worker also asks
-Auto Scaling to replace it.
-"""
+A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A failed worker also
+asks Auto Scaling to replace it."""
 
 import json
 import shlex
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 LIMIT: Final = 16_384
-"""Maximum size of user data in bytes: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
+"""Maximum size of user data in bytes:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
 
 HOOK: Final = "join"
 """Name of the lifecycle hook that holds a worker back until it has joined."""
@@ -19,8 +19,8 @@ HOOK: Final = "join"
 JOIN_SECONDS: Final = 900
 """Time limit from launch to join. GPU instances with terabytes of memory take minutes to boot."""
 GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
-"""Time limit counted from the start of user data, which is later than the launch: the node must upload its log before Auto
-Scaling terminates it."""
+"""Time limit counted from the start of user data, which is later than the launch: the node must upload its log before
+Auto Scaling terminates it."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
@@ -40,7 +40,8 @@ class ClusterInfo:
     auto_scaling_group: str
     head_node_role_id: str
     worker_role_id: str
-    """The roles' unique ids (AROA...). Role id and instance id form the prefix under which a node may write to the bucket."""
+    """The roles' unique ids (AROA...). Role id and instance id form the prefix under which a node may write to the
+    bucket."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
 
 
 def _mount(mount: SharedMount) -> str:
-    """Mount through /etc/fstab, so that it survives reboots. The DNS name of a new mount target takes a minute or two to
-    resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
+    """Mount through /etc/fstab, so that it survives reboots. The DNS name of a new mount target takes a minute or two
+    to resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
     path, options = shlex.quote(mount.path), f"_netdev,tls,iam,accesspoint={mount.access_point_id}"
     line = shlex.quote(f"{mount.file_system_id}:/ {mount.path} efs {options} 0 0")
     return f"""install -d {path}

@@ -13,8 +13,8 @@ import yaml
 from infra.naming import Taint
 
 LARGEST_LIMIT: Final = 2**63
-"""Limit of memory that RDMA may pin: practically unlimited. nodeadm stores the number as a float64, which would round the
-real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 survives exactly."""
+"""Limit of memory that RDMA may pin: practically unlimited. nodeadm stores the number as a float64, which would round
+the real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 survives exactly."""
 
 OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
 """nodeadm's default, repeated because a list in NodeConfig replaces the default list."""
@@ -44,7 +44,8 @@ def node_config(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Taint] = (),
 ) -> dict[str, object]:
-    """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom AMIs."""
+    """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom
+    AMIs."""
     spec: dict[str, object] = {}
     if cluster is not None:
         spec["cluster"] = {
@@ -71,7 +72,8 @@ def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[s
 
 
 def reserve_huge_pages(pages: int) -> str:
-    """Return a script that reserves the pages. cloud-init runs it before nodeadm starts the kubelet, which counts them once."""
+    """Return a script that reserves the pages. cloud-init runs it before nodeadm starts the kubelet, which counts them
+    once."""
     file = "/etc/sysctl.d/90-gpumpi.conf"
     return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > {file}\nsysctl --load {file}\n"
 

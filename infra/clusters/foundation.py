@@ -103,7 +103,8 @@ def _shared_storage(
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
-    """Create a placement group. It is bound to one zone while it holds a node, so a pool in another zone needs another group."""
+    """Create a placement group. It is bound to one zone while it holds a node, so a pool in another zone needs another
+    group."""
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 

@@ -26,7 +26,8 @@ class Addon:
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons without which no node becomes Ready and no pod gets credentials. `wanted`: add-on -> version."""
+    """Return the add-ons without which no node becomes Ready and no pod gets credentials. `wanted`: add-on ->
+    version."""
     return (
         Addon(
             versions.VPC_CNI,
@@ -34,7 +35,8 @@ def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
             {
                 "enableNetworkPolicy": "true",
                 # Allocate a few addresses at a time. By default each node reserves a whole spare interface, which is 50
-                # addresses on a p5: forty idle nodes exhaust a subnet. https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
+                # addresses on a p5: forty idle nodes exhaust a subnet.
+                # https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
                 "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
             },
             service_account="aws-node",
@@ -78,7 +80,8 @@ class EksAddonsArgs:
 
 
 class EksAddons(pulumi.ComponentResource):
-    """Creates managed add-ons with pinned versions. They get AWS permissions through Pod Identity, never from the node."""
+    """Creates managed add-ons with pinned versions. They get AWS permissions through Pod Identity, never from the
+    node."""
 
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)

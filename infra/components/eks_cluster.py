@@ -127,7 +127,8 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def version(self) -> pulumi.Output[str]:
-        """Version that the control plane runs. Resources that use this output wait for an upgrade of the control plane."""
+        """Version that the control plane runs. Resources that use this output wait for an upgrade of the control
+        plane."""
         return self._cluster.version
 
     @property

@@ -9,7 +9,8 @@ import pulumi_aws as aws
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
-"""How long a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion costs nothing."""
+"""How long a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion costs
+nothing."""
 
 
 @dataclass(frozen=True)

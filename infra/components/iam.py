@@ -244,7 +244,8 @@ def tls_only_bucket(bucket_arn: str) -> Policy:
 
 
 def exchange_node_keys(bucket_arn: str) -> Policy:
-    """A node writes its public key under its own identity (role id and instance id) and reads the keys of other nodes."""
+    """A node writes its public key under its own identity (role id and instance id) and reads the keys of other
+    nodes."""
     return _exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}")
 
 
@@ -316,7 +317,8 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
 
 
 def encrypted_file_system(file_system_arn: str) -> Policy:
-    """Clients in the VPC mount and write through a mount target, with TLS. Root on a client is not root in the file system.
+    """Clients in the VPC mount and write through a mount target, with TLS. Root on a client is not root in the file
+    system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """

@@ -11,9 +11,9 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import ReservationTarget
 
 IMDS_HOP_LIMIT: Final = 1
-"""Only the host reaches instance metadata and the credentials of the node role. Pods get credentials from Pod Identity. Add-ons
-that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host network, and the EFS CSI
-controller falls back to the Kubernetes API."""
+"""Only the host reaches instance metadata and the credentials of the node role. Pods get credentials from Pod Identity.
+Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host network, and
+the EFS CSI controller falls back to the Kubernetes API."""
 
 METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
     "http_endpoint": "enabled",
@@ -36,8 +36,8 @@ class LaunchTemplateArgs:
     user_data: pulumi.Input[str]
     """Base64."""
     security_groups: Sequence[pulumi.Input[str]]
-    """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never both:
-    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never
+    both: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
     network_interfaces: Sequence[NetworkInterface] = ()
     image_id: pulumi.Input[str] | None = None
     instance_type: str | None = None
@@ -73,8 +73,8 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
 
 
 def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
-    """Return an interface without subnet (it gets the group's) and without public address setting, which EC2 rejects if there is
-    more than one interface."""
+    """Return an interface without subnet (it gets the group's) and without public address setting, which EC2 rejects if
+    there is more than one interface."""
     return {
         "network_card_index": one.network_card,
         "device_index": one.device,

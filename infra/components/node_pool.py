@@ -70,8 +70,8 @@ class NodePool(pulumi.ComponentResource):
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
         )
-        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get their
-        # tags from the Auto Scaling group.
+        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get
+        # their tags from the Auto Scaling group.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", args, opts)
 
@@ -131,8 +131,9 @@ class NodePool(pulumi.ComponentResource):
         )
 
     def _tag_auto_scaling_group(self) -> None:
-        """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If group and template have a tag
-        of the same name, instances get the group's: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
+        """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If group and template have
+        a tag of the same name, instances get the group's:
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
         group = self._group.resources[0].autoscaling_groups[0].name
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():
             aws.autoscaling.Tag(

@@ -27,7 +27,8 @@ class NodeRoleArgs:
 
 
 class NodeRole(pulumi.ComponentResource):
-    """Creates the role of all nodes with the policies that EKS requires, Session Manager, and the exchange of public keys."""
+    """Creates the role of all nodes with the policies that EKS requires, Session Manager, and the exchange of public
+    keys."""
 
     def __init__(self, name: str, args: NodeRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)

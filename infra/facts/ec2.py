@@ -9,7 +9,8 @@ from infra.facts.model import CapacityReservation, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Zones where EKS accepts no control plane subnets: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+"""Zones where EKS accepts no control plane subnets:
+https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
 def zones(clients: Clients) -> tuple[Zone, ...]:

@@ -120,7 +120,8 @@ def _existing(settings: Settings, clients: Clients) -> Existing:
 
 
 def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
-    """Return the AMI of an EC2 cluster: the one in the settings, else that of its workers, else the newest of this account."""
+    """Return the AMI of an EC2 cluster: the one in the settings, else that of its workers, else the newest of this
+    account."""
     if settings.is_eks:
         return None
     named = settings.ec2.ami_id or existing.ami_id

@@ -115,7 +115,8 @@ def _fetched(address: str) -> bytes:
 
 
 def _keep(cached: Path, content: bytes) -> None:
-    """Write a file to the cache atomically, because several processes may write it. Ignores a cache that is not writable."""
+    """Write a file to the cache atomically, because several processes may write it. Ignores a cache that is not
+    writable."""
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as part:

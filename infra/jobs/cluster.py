@@ -1,5 +1,5 @@
-"""Cluster description for jobs. `pulumi up` stores it in the cluster as a ConfigMap, so that users need only a kubeconfig to
-submit jobs."""
+"""Cluster description for jobs. `pulumi up` stores it in the cluster as a ConfigMap, so that users need only a
+kubeconfig to submit jobs."""
 
 from typing import Annotated, Final, Literal
 
@@ -46,7 +46,8 @@ class PoolDescription(_Described):
     hugepages_mib: int = 0
     """`hugepages-2Mi` per node, in MiB."""
     memory_mib: int
-    """Memory per node for job pods: without huge pages, the kubelet's reservations and the pods that run on every node."""
+    """Memory per node for job pods: without huge pages, the kubelet's reservations and the pods that run on every
+    node."""
     cpu_millis: int
     """CPU per node for job pods, in thousandths of a CPU, before `cpu_request_factor`."""
     labels: dict[str, str] = {}
@@ -87,7 +88,8 @@ class NamespaceDescription(_Described):
     priority_classes: tuple[str, ...] = ()
     """What a job may name as its `priority`."""
     key_bucket: bool = False
-    """True if the service account may exchange public keys through a bucket, which a ConfigMap in the namespace names."""
+    """True if the service account may exchange public keys through a bucket, which a ConfigMap in the namespace
+    names."""
 
 
 class ClusterDescription(_Described):

@@ -24,14 +24,15 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` may result in fewer."""
+    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` may result in
+    fewer."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 
 
 def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
-    """Return the command with options. horovodrun checks each host by ssh, then runs `mpirun` with its whole environment. Its
-    cache is disabled because it would be in the home directory."""
+    """Return the command with options. horovodrun checks each host by ssh, then runs `mpirun` with its whole
+    environment. Its cache is disabled because it would be in the home directory."""
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
     options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]

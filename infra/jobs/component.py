@@ -32,7 +32,8 @@ class StackJobsArgs:
 
 class StackJobs(pulumi.ComponentResource):
     """Creates:
-    - the objects of every job in the stack, without waiting for them; they stay until the job is removed from the stack file
+    - the objects of every job in the stack, without waiting for them; they stay until the job is removed from the stack
+      file
     - if a job changes, all of its objects again, which runs the job once more
     """
 
@@ -94,7 +95,8 @@ def digest(pieces: Sequence[Piece]) -> str:
 
 
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
-    """Return the manifest with an annotation that stops `up` from waiting, and with Secrets marked as secret in Pulumi."""
+    """Return the manifest with an annotation that stops `up` from waiting, and with Secrets marked as secret in
+    Pulumi."""
     metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
     if owner is not None:
         metadata["ownerReferences"] = [owner]

@@ -14,7 +14,8 @@ HOROVODRUN = "horovodrun"
 RANK_OPTIONS = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
 """Options of horovodrun for the number of ranks and their hosts."""
 STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
-"""Programs that start ranks themselves. Commands that begin with one are not changed, except horovodrun without those options."""
+"""Programs that start ranks themselves. Commands that begin with one are not changed, except horovodrun without those
+options."""
 
 
 class SecretKey(Model):

@@ -1,9 +1,8 @@
 """Environment variables of each MPI: hosts of the ranks, how to reach them, and the transport of messages.
 
-Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old names:
-with those alone, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both are always set, so
-that images may contain either version.
-"""
+Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old
+names: with those alone, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both are
+always set, so that images may contain either version."""
 
 import re
 from collections.abc import Mapping
@@ -68,12 +67,14 @@ _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
 
 
 _COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""For ranks in the same pod. The container's seccomp profile forbids reading another process's memory. Open MPI 4 tries anyway,
-logs each failure, and then falls back to what this option selects: https://github.com/open-mpi/ompi/issues/4948"""
+"""For ranks in the same pod. The container's seccomp profile forbids reading another process's memory. Open MPI 4 tries
+anyway, logs each failure, and then falls back to what this option selects:
+https://github.com/open-mpi/ompi/issues/4948"""
 
 
 def _open_mpi_transport(transport: Transport) -> dict[str, str]:
-    """Return the transport: exactly one, or an error, never a silent fallback. Open MPI 5 calls `vader` `sm` and accepts both.
+    """Return the transport: exactly one, or an error, never a silent fallback. Open MPI 5 calls `vader` `sm` and
+    accepts both.
 
     https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ofi.html
     """

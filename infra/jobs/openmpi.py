@@ -1,8 +1,8 @@
 """`launcher: openmpi`: the same job without an operator.
 
-Workers are a StatefulSet, the launcher is a Job, and a cleanup controller deletes the workers at the end. It may only read
-pods: it waits until the launcher ends, then exits. Kubernetes deletes its finished Job at once, and with it the StatefulSet,
-which the Job owns. So workers are also deleted if a launcher was killed or its node lost.
+Workers are a StatefulSet, the launcher is a Job, and a cleanup controller deletes the workers at the end. It may only
+read pods: it waits until the launcher ends, then exits. Kubernetes deletes its finished Job at once, and with it the
+StatefulSet, which the Job owns. So workers are also deleted if a launcher was killed or its node lost.
 
 In manifests the controller is called `keeper`: names of objects in users' clusters and state never change.
 """
@@ -49,7 +49,8 @@ def workers(placed: PlacedJob) -> Manifest:
 
 
 def service(placed: PlacedJob) -> Manifest:
-    """Return the Service that gives workers DNS names. The launcher waits for them: a name exists once its worker is ready."""
+    """Return the Service that gives workers DNS names. The launcher waits for them: a name exists once its worker is
+    ready."""
     name = placed.job.name
     selector = job_labels(name, role="worker")
     spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": "ssh", "port": SSH_PORT}]}

@@ -41,7 +41,8 @@ class PlacedJob:
 
     @classmethod
     def of(cls, job: Job, cluster: ClusterDescription) -> "PlacedJob":
-        """Look up the job's pool and namespace. Raises LookupError for an unknown pool, which validation should have reported."""
+        """Look up the job's pool and namespace. Raises LookupError for an unknown pool, which validation should have
+        reported."""
         pool = cluster.pool(job.pool)
         if pool is None:
             raise LookupError(f"there is no pool {job.pool}")
@@ -88,7 +89,8 @@ def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping
 
 
 def node_variables(pool: PoolDescription) -> list[Manifest]:
-    """Return variables with the node's name, because pod names do not show which pods share a node, and its network rate."""
+    """Return variables with the node's name, because pod names do not show which pods share a node, and its network
+    rate."""
     name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
     return [name, *rate]
@@ -105,11 +107,11 @@ STARTED_SECONDS: Final = 300
 def ssh_probes() -> Manifest:
     """Return a startup probe: a worker is ready, and has a DNS name, once it accepts a connection.
 
-    There are no later probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends. Without a
-    readiness probe a container is ready as soon as it has started. With one, it is ready only after a random part of the
-    probe's period if the kubelet started less than a period ago. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
-    https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)
-    """
+    There are no later probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
+    Without a readiness probe a container is ready as soon as it has started. With one, it is ready only after a random
+    part of the probe's period if the kubelet started less than a period ago.
+    https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)"""
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
     return {"startupProbe": {**connect, "periodSeconds": 1, "failureThreshold": STARTED_SECONDS}}
 

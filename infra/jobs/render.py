@@ -57,8 +57,8 @@ def _openmpi(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
 def owner_reference(main: Manifest, uid: Any) -> Manifest:
     """Return a reference to an owner that is not a controller.
 
-    Kueue treats objects controlled by a queued job as part of it, which do not wait in the queue. A Job among them, like the
-    cleanup controller, would stay suspended forever if created before the admission (reconciler.go in Kueue).
+    Kueue treats objects controlled by a queued job as part of it, which do not wait in the queue. A Job among them,
+    like the cleanup controller, would stay suspended forever if created before the admission (reconciler.go in Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}

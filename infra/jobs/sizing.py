@@ -36,7 +36,8 @@ class WorkerSize:
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
-    """Return the size set in the job, else the share of a node that its GPUs (or, without GPUs, its slots) amount to."""
+    """Return the size set in the job, else the share of a node that its GPUs (or, without GPUs, its slots) amount
+    to."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))

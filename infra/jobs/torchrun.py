@@ -19,7 +19,8 @@ def torchrun_job(placed: PlacedJob) -> list[Manifest]:
 
 
 def _service(placed: PlacedJob) -> Manifest:
-    """Return the Service. It publishes names of pods that are not ready, because ranks look up the first pod while it starts."""
+    """Return the Service. It publishes names of pods that are not ready, because ranks look up the first pod while it
+    starts."""
     name = placed.job.name
     spec = {
         "clusterIP": "None",

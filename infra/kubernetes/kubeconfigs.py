@@ -122,7 +122,8 @@ def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | N
 
 @contextmanager
 def _collect_errors() -> Iterator[list[str]]:
-    """Collect errors logged while the client loads credentials. If a credential plugin fails, it logs and does not raise."""
+    """Collect errors logged while the client loads credentials. If a credential plugin fails, it logs and does not
+    raise."""
     import kubernetes.config
 
     errors: list[str] = []

@@ -49,5 +49,6 @@ def _kubelet_millis(vcpus: int) -> float:
 
 
 def _maximum_pods(vcpus: int) -> int:
-    """Return the highest pod limit of instance types of this size: https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
+    """Return the highest pod limit of instance types of this size:
+    https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
     return 58 if vcpus <= 4 else 234 if vcpus <= 36 else 737

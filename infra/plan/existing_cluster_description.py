@@ -10,7 +10,8 @@ from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, S
 from infra.settings.existing import ExistingSettings, LabelledPool
 
 MINIMUM_SHARE: Final = 0.5
-"""Share of a node's memory and CPUs that jobs get at least, even on small nodes where the estimate for agents is larger."""
+"""Share of a node's memory and CPUs that jobs get at least, even on small nodes where the estimate for agents is
+larger."""
 
 
 def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:

@@ -82,14 +82,15 @@ def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones of the VPC, without zones newer than the system pool: changed subnets would replace its node group."""
+    """Return the zones of the VPC, without zones newer than the system pool: changed subnets would replace its node
+    group."""
     zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
 
 def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
-    """Return the subnets of an existing VPC. In each zone the one in use comes first, so that reordered or added subnets move
-    nothing."""
+    """Return the subnets of an existing VPC. In each zone the one in use comes first, so that reordered or added
+    subnets move nothing."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     given = sorted((facts.subnets[one] for one in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = vpc_zones(settings, facts)
@@ -97,7 +98,8 @@ def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
 
 
 def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Return the zones with a NAT gateway. A single one is in a zone of the control plane, which stays when zones are added."""
+    """Return the zones with a NAT gateway. A single one is in a zone of the control plane, which stays when zones are
+    added."""
     match settings.network.nat:
         case "none":
             return ()
@@ -111,7 +113,8 @@ def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def bound_zone(pool: Pool, facts: Facts) -> str | None:
-    """Return the zone that a pool is bound to: the one in the settings, the existing one, or that of its reservation."""
+    """Return the zone that a pool is bound to: the one in the settings, the existing one, or that of its
+    reservation."""
     if pool.zone is not None:
         return pool.zone
     if pool.name in facts.existing.pools:
@@ -138,9 +141,8 @@ def offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[st
 def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> DesiredSize:
     """Return the pool's desired size.
 
-    A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or maximum
-    changes, the size is set too, clamped between them, because EKS rejects bounds that exclude it.
-    """
+    A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
+    maximum changes, the size is set too, clamped between them, because EKS rejects bounds that exclude it."""
     if not settings.platform.autoscaler:
         return DesiredSize(pool.initial_size, ignore=False)
     existing = facts.existing.pools.get(pool.name)
@@ -164,9 +166,9 @@ def wants_placement_group(pool: Pool, facts: Facts) -> bool:
 def placement_choice(pool: Pool, facts: Facts) -> str | None:
     """Return the choice of `placementGroup: auto`: a group if there is EFA between nodes.
 
-    None if there is nothing to choose: another setting, no EFA, or reserved capacity, where a placement group would reduce what
-    can be launched. The choice made for an existing pool is kept, because a resize must not restart its nodes.
-    """
+    None if there is nothing to choose: another setting, no EFA, or reserved capacity, where a placement group would
+    reduce what can be launched. The choice made for an existing pool is kept, because a resize must not restart its
+    nodes."""
     instance_type = facts.instance_types.get(pool.instance_type)
     if pool.placement_group != "auto" or pool.is_reserved or instance_type is None:
         return None

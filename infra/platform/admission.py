@@ -7,7 +7,8 @@ from infra.jobs.cluster import PoolDescription
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, QUEUE_NAME
 
 COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURCE)
-"""Kueue never admits a job that requests a resource without a quota, so each pool has a quota for all of them, even 0."""
+"""Kueue never admits a job that requests a resource without a quota, so each pool has a quota for all of them, even
+0."""
 
 PODS_READY_MINUTES: Final = 30
 """Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including images."""
@@ -65,7 +66,8 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
 
 
 def flavor(pool: PoolDescription) -> Mapping[str, Any]:
-    """Return labels and taints of a pool's nodes. Kueue does not assign jobs that select another pool or lack tolerations."""
+    """Return labels and taints of a pool's nodes. Kueue does not assign jobs that select another pool or lack
+    tolerations."""
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
     return {**({"nodeLabels": pool.selector} if pool.selector else {}), **({"nodeTaints": taints} if taints else {})}
 
@@ -98,8 +100,8 @@ def memory(mib: int) -> str:
 def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
     """Return one queue for all pools. A job's node selector decides which pool it uses."""
     flavors = []
-    # Kueue continues with the flavor that it tried last. With the launchers' pool first, the final message of a job that waits
-    # for GPUs would be that its launcher does not fit on the GPU nodes.
+    # Kueue continues with the flavor that it tried last. With the launchers' pool first, the final message of a job
+    # that waits for GPUs would be that its launcher does not fit on the GPU nodes.
     for pool in sorted(pools, key=lambda pool: pool.gpus == 0):
         amounts = quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts[name]} for name in COVERED]

@@ -1,4 +1,5 @@
-"""The objects that Kueue's `config/default` builds from the parts of its tree, as far as this program uses them. Pure."""
+"""The objects that Kueue's `config/default` builds from the parts of its tree, as far as this program uses them.
+Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

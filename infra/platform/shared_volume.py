@@ -89,8 +89,9 @@ class SharedVolume(pulumi.ComponentResource):
             behind: tuple[pulumi.Resource, ...] = ()
         else:
             name = f"{site.naming.cluster}-{namespace}-{SHARED_CLAIM}"
-            # Not by `volume_name`: with it both workers of the binder update the volume at once, one update is rejected, and
-            # binding finishes only in the next round, up to 15 seconds later (syncVolume in Kubernetes' pv_controller.go).
+            # Not by `volume_name`: with it both workers of the binder update the volume at once, one update is
+            # rejected, and binding finishes only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
+            # pv_controller.go).
             claim = {
                 "storage_class_name": "",
                 "selector": {"match_labels": {SHARED_VOLUME_LABEL: namespace}},

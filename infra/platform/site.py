@@ -29,7 +29,8 @@ class Site:
         return f"{max(1, round(millis * self.cpu_request_factor))}m"
 
     def pod_security(self, level: str) -> dict[str, str]:
-        """Return labels for Pod Security admission in a namespace: https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
+        """Return labels for Pod Security admission in a namespace:
+        https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
         prefix, version = "pod-security.kubernetes.io", f"v{self.kubernetes_version}"
         return {
             f"{prefix}/{mode}{suffix}": value
@@ -42,10 +43,9 @@ class Site:
     ) -> pulumi.ResourceOptions:
         """Return resource options for objects of a component in this cluster.
 
-        `inside`: the objects' namespace. They are deleted with it: deleting a claim on its own would wait for the pods that use
-        it, and only deleting the namespace ends those. Create workload controllers after their namespace, not inside it:
-        otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining pods only every five
-        seconds.
-        """
+        `inside`: the objects' namespace. They are deleted with it: deleting a claim on its own would wait for the pods
+        that use it, and only deleting the namespace ends those. Create workload controllers after their namespace, not
+        inside it: otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining
+        pods only every five seconds."""
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)
