@@ -169,7 +169,7 @@ def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
 
 def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
     owners = {piece.manifest["kind"]: piece.owner for piece in pieces(launcher="openmpi")[1:] if piece.manifest["kind"] != "Job"}
-    assert owners.pop("StatefulSet") == "keeper"
+    assert owners.pop("StatefulSet") == "cleanup controller"
     assert set(owners.values()) == {"main"}
     keeper = pieces(launcher="openmpi")[-2].manifest
     assert keeper["metadata"]["name"] == "mnist-keeper" and keeper["spec"]["ttlSecondsAfterFinished"] == 0
