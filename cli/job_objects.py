@@ -90,7 +90,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
     main: Object | None = None
     keeper: Object | None = None
     for piece in pieces:
-        owner = keeper if piece.owner == "keeper" else main if piece.owner == "main" else None
+        owner = keeper if piece.owner == "cleanup controller" else main if piece.owner == "main" else None
         manifest = piece.manifest
         if owner is not None:
             reference = owner_reference(owner, owner["metadata"]["uid"])

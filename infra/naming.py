@@ -1,4 +1,4 @@
-"""The only maker of names, tags and labels."""
+"""Names, tags and labels of everything that a stack creates. No other module makes any."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,35 +6,39 @@ from typing import Final
 
 PROJECT: Final = "gpumpi"
 COMPONENT: Final = f"{PROJECT}:infra"
-"""First part of a component's type token; a token is part of every URN, so it never changes."""
+"""Prefix of component type tokens. Tokens are part of every URN, so it never changes."""
 
 # --- names -------------------------------------------------------------------------------------------------------------
 
 STACK_NAME_LIMIT: Final = 24
 POOL_NAME_LIMIT: Final = 20
-"""With the 8 characters that Pulumi adds, names must fit the 63 of a node group and the 64 of an IAM role."""
+"""Pulumi appends 8 characters, and names must fit the 63 characters of a node group and the 64 of an IAM role."""
 
 SYSTEM_POOL: Final = "system"
-"""Name of the CPU pool; no GPU pool may have it."""
+"""Name of the CPU pool, reserved for it."""
 
 # --- tags --------------------------------------------------------------------------------------------------------------
 
 STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
-"""On a node group: what `placementGroup: auto` came to when it was made."""
+"""On a node group: what `placementGroup: auto` chose when the group was created."""
 ROLE_TAG: Final = "gpumpi:role"
-"""On instances of a plain EC2 cluster: `master` or `worker`. The join service tells the master by it."""
+"""On instances of an EC2 cluster: `HEAD_NODE` or `WORKER`. The join service recognizes the head node by it."""
+HEAD_NODE: Final = "master"
+WORKER: Final = "worker"
+"""Role names of EC2 cluster nodes. The old name of the head node is recorded in users' state (URNs, tags), in IAM role
+names and in published AMIs, so it stays."""
 AMI_TAG: Final = "gpumpi:ami"
 OPENMPI_TAG: Final = "gpumpi:openmpi"
-"""On AMIs that amis/ built: what for, and with which Open MPI."""
+"""On AMIs built by amis/: the kind of node and the Open MPI version."""
 COST_TAG: Final = "cost-center"
 MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
-"""Every resource that can carry tags carries these."""
+"""Tags of every taggable resource."""
 
 AUTOSCALER_TAG: Final = "k8s.io/cluster-autoscaler"
-"""Prefix of the tags by which the cluster autoscaler finds groups and learns what their nodes will be like."""
+"""Prefix of the tags by which the cluster autoscaler finds node groups and learns what their nodes will offer."""
 
 # --- labels and taints -------------------------------------------------------------------------------------------------
 
@@ -42,48 +46,48 @@ POOL_LABEL: Final = "gpumpi.io/pool"
 GPU_LABEL: Final = "nvidia.com/gpu.present"
 EFA_LABEL: Final = "vpc.amazonaws.com/efa.present"
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
-"""Without it the autoscaler adds nodes again while the first one's device plugin is still starting."""
+"""Without this label the autoscaler adds more nodes while the device plugin of the first one is still starting."""
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 HUGEPAGES_RESOURCE: Final = "hugepages-2Mi"
 
-# --- who runs jobs -----------------------------------------------------------------------------------------------------
+# --- jobs --------------------------------------------------------------------------------------------------------------
 
 LOGIN_USER: Final = "mpiuser"
-"""Who runs jobs on plain EC2 clusters; the AMI and job images have that user."""
+"""User who runs jobs on EC2 clusters. The AMI and the job images have that user."""
 
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
 KEY_BUCKET_CONFIG: Final = "gpumpi-key-bucket"
-"""ConfigMap in each namespace for jobs: the bucket through which its pods exchange public keys."""
+"""ConfigMap in each job namespace with the name of the bucket through which pods exchange public keys."""
 KEY_BUCKET_KEY: Final = "bucket"
 
 NAMESPACE_LIMIT: Final = 20
-"""A namespace's name is part of its job role's, of which IAM takes 64 characters."""
+"""The namespace is part of the name of its job role, and IAM allows 64 characters."""
 
 JOBS_LABEL: Final = "gpumpi.io/jobs"
-"""On namespaces for jobs, with the value `true`: what the queue looks after, and nothing else."""
+"""On job namespaces, with the value `true`: the queue manages these namespaces only."""
 
 QUEUE_NAME: Final = "default"
-"""Of the queue in each namespace for jobs. Kueue takes a job that names no queue into the one that is called so."""
+"""Name of the queue in each job namespace. Kueue puts a job that names no queue into the queue of this name."""
 
 PRIORITIES: Final = {"job-low": 100, "job-normal": 1000, "job-high": 10000}
-"""Priority classes for jobs. Above -10: the autoscaler makes no nodes for what is expendable."""
+"""Priority classes for jobs. Above -10, because the autoscaler adds no nodes for pods below that cutoff."""
 
 PLATFORM_NAMESPACE: Final = "gpumpi-system"
 MPI_OPERATOR_NAMESPACE: Final = "mpi-operator"
 QUEUE_NAMESPACE: Final = "kueue-system"
 AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
-"""The autoscaler's service account, which has its role in AWS."""
+"""The autoscaler's service account, which has an IAM role."""
 
 SHARED_CLAIM: Final = "shared"
-"""Name of the claim on the shared file system in each namespace for jobs, and of the volume in jobs."""
+"""Name of the claim on the shared file system in each job namespace, and of the volume in jobs."""
 SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
-"""On the volume behind such a claim: the namespace whose jobs share it."""
+"""On the volume behind such a claim: the namespace of the jobs that share it."""
 
 KUBE_SYSTEM: Final = "kube-system"
-"""Where privileged agents of nodes run."""
+"""Namespace of privileged node agents."""
 
 JOB_LABEL: Final = "gpumpi.io/job"
 LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
@@ -93,15 +97,15 @@ ANYWHERE: Final = "0.0.0.0/0"
 
 USER_ID: Final = 1000
 GROUP_ID: Final = 1000
-"""The one identity that job images, login users and the shared file system's access point agree on."""
+"""User and group of job images, login users and the shared file system's access point."""
 
 SHARED_DIRECTORY: Final = "/gpumpi"
-"""The directory of the file system that jobs see as its root; several clusters on one file system share it."""
+"""Directory of the file system that jobs see as its root. Clusters that use the same file system share it."""
 
 
 @dataclass(frozen=True)
 class Taint:
-    """Keeps pods away that do not tolerate it."""
+    """A node taint."""
 
     key: str
     value: str
@@ -121,17 +125,18 @@ class Naming:
 
     @property
     def cluster(self) -> str:
-        """The EKS cluster's name; fixed, since kubeconfigs, tags and policies of others contain it."""
+        """The EKS cluster's name. Fixed, because kubeconfigs, tags and policies outside of this stack contain it."""
         return f"{PROJECT}-{self.stack}"
 
     @property
     def workers(self) -> str:
-        """The auto scaling group of a plain EC2 cluster; fixed, since its nodes are told and their policy names it."""
+        """The Auto Scaling group of an EC2 cluster. Fixed, because user data and the workers' IAM policy contain it."""
         return f"{self.cluster}-workers"
 
     @property
     def control_plane_logs(self) -> str:
-        """Where EKS writes; it leaves no choice: https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
+        """Log group that EKS writes to. EKS chooses the name:
+        https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
         return f"/aws/eks/{self.cluster}/cluster"
 
     @property
@@ -139,27 +144,27 @@ class Naming:
         return f"/{PROJECT}/{self.stack}/flow-logs"
 
     def name(self, part: str) -> str:
-        """Name of a component of this stack, and the beginning of its children's names."""
+        """Return the name of a component of this stack. It is also the prefix of its children's names."""
         return f"{self.cluster}-{part}"
 
     def tags(self, more: Mapping[str, str] | None = None, /, **named: str) -> dict[str, str]:
-        """What every resource carries, the user's own tags, then this resource's; the base tags cannot be overridden."""
+        """Return the user's tags, the tags of this resource and the base tags. Base tags cannot be overridden."""
         base = {STACK_TAG: self.stack, COST_TAG: self.cost_center or self.stack, MANAGED_TAG: "pulumi"}
         return {**self.extra, **named, **(more or {}), **base}
 
 
 def cluster_tag(cluster: str) -> dict[str, str]:
-    """The tag by which EKS's controllers know that a subnet serves the cluster."""
+    """Return the tag that tells EKS's controllers that a subnet belongs to the cluster."""
     return {f"kubernetes.io/cluster/{cluster}": "shared"}
 
 
 PUBLIC_SUBNET_TAG: Final = {"kubernetes.io/role/elb": "1"}
 PRIVATE_SUBNET_TAG: Final = {"kubernetes.io/role/internal-elb": "1"}
-"""Where load balancers are put: https://docs.aws.amazon.com/eks/latest/userguide/network-load-balancing.html"""
+"""Tags of subnets for load balancers: https://docs.aws.amazon.com/eks/latest/userguide/network-load-balancing.html"""
 
 
 def principal(arn: str) -> str:
-    """Resource name of an IAM principal. Names are unique within an account, whatever the path is.
+    """Return the resource name of an IAM principal. Principal names are unique within an account, whatever their path.
 
     >>> principal("arn:aws:iam::123456789012:role/team/Admin")
     '123456789012-role-Admin'
@@ -170,12 +175,12 @@ def principal(arn: str) -> str:
 
 
 def accelerator(manufacturer: str, gpu: str) -> str:
-    """Value of the accelerator label, e.g. `nvidia-h100`."""
+    """Return the value of the accelerator label, e.g. `nvidia-h100`."""
     return f"{manufacturer}-{gpu}".lower().replace(" ", "-")
 
 
 def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False) -> dict[str, str]:
-    """Labels that a pool's nodes are born with."""
+    """Return the labels with which a pool's nodes register."""
     labels = {POOL_LABEL: pool}
     if accelerator is not None:
         labels |= {GPU_LABEL: "true", ACCELERATOR_LABEL: accelerator}
@@ -185,7 +190,7 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
 
 
 def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
-    """Labels of everything that belongs to a job; without launcher and role those that select it."""
+    """Return the labels of a job's objects. Without launcher and role: the labels that select all of them."""
     more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
@@ -194,7 +199,7 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
 def autoscaler_tags(
     cluster: str, *, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:
-    """How the autoscaler finds a group, and what a node of it will offer while there is none to look at.
+    """Return tags by which the autoscaler finds a group and, at size 0, knows what its nodes will offer.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

@@ -1,4 +1,4 @@
-"""What a stack tells its users when it is up."""
+"""Outputs of a stack."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,12 @@ from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.eks_kubeconfig import kubeconfig
 from infra.kubernetes.reachability import Check
 from infra.plan.ec2_cluster import Ec2ClusterPlan
+from infra.plan.efa_interfaces import efa_count
 from infra.plan.eks_pools import PoolPlan
 
 
 def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
-    """The commands that reach the cluster, by what one wants."""
+    """Return the commands that connect to the cluster, by purpose."""
     return {
         "kubectl": f"aws eks update-kubeconfig --region {region} --name {cluster}",
         "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
@@ -28,7 +29,7 @@ def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
 
 
 def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
-    """What somebody who runs jobs must know of a pool."""
+    """Return what users who run jobs need to know about a pool."""
     spec, sizes = plan.spec, plan.spec.sizes
     return {
         "name": spec.name,
@@ -54,8 +55,8 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
     }
 
 
-def reached_kubeconfig(control_plane: EksCluster, *, name: str, region: str, reach: Check) -> pulumi.Output[str]:
-    """The kubeconfig for this program itself, once it is known that there is a way to the cluster."""
+def kubeconfig_once_reachable(control_plane: EksCluster, *, name: str, region: str, reach: Check) -> pulumi.Output[str]:
+    """Return the kubeconfig that this program uses itself, after checking that the API server is reachable."""
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
 
     def config(known: Sequence[str]) -> str:
@@ -66,11 +67,11 @@ def reached_kubeconfig(control_plane: EksCluster, *, name: str, region: str, rea
 
 
 def platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
-    """What is there for jobs; where nothing is, how to have it."""
+    """Return what the platform offers to jobs or, if it is not installed, how to install it."""
     if not installed:
         return {"installed": False, "how": NOT_INSTALLED}
     factor = description.cpu_request_factor
-    scaled = {"cpuRequests": f"multiplied by {factor:g}: the nodes stand for larger ones"} if factor < 1 else {}
+    scaled = {"cpuRequests": f"multiplied by {factor:g}: these nodes stand in for larger ones"} if factor < 1 else {}
     return {
         "installed": True,
         "namespaces": [one.name for one in description.namespaces],
@@ -81,12 +82,12 @@ def platform(description: ClusterDescription, *, installed: bool) -> dict[str, o
 
 
 NOT_INSTALLED = (
-    "write `platform: {install: true}` and run `pulumi up` from where the Kubernetes API is reached: "
-    "inside the network, if its endpoint is private"
+    "set `platform: {install: true}` and run `pulumi up` from a machine that reaches the Kubernetes API: "
+    "inside the VPC if the endpoint is private"
 )
 
 
-def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
+def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
     config = parts.apply(lambda known: kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region))
     return {
@@ -97,14 +98,19 @@ def cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) ->
     }
 
 
-def plain_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
-    """What people and `scripts/cluster` must know of a plain EC2 cluster."""
-    master, workers = cluster.master, plan.workers
-    public = {"masterPublicAddress": master.public_address} if master.public_address is not None else {}
+def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
+    """Return what users and `scripts/cluster` need to know about an EC2 cluster."""
+    head_node, workers, address = cluster.head_node, plan.workers, cluster.head_node.public_address
+    public = {} if address is None else {"headNodePublicAddress": address, "masterPublicAddress": address}
     return {
         "clusterName": name,
-        "masterId": master.instance_id,
-        "masterAddress": master.private_address,
+        "headNodeId": head_node.instance_id,
+        "headNodeAddress": head_node.private_address,
+        "headNodeSlots": plan.head_node_slots,
+        # The `master` names of these outputs are older aliases, kept for scripts that read them.
+        "masterId": head_node.instance_id,
+        "masterAddress": head_node.private_address,
+        "masterSlots": plan.head_node_slots,
         **public,
         "autoScalingGroup": cluster.workers.group_name,
         "roleIds": cluster.role_ids,
@@ -115,29 +121,29 @@ def plain_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack
             "capacity": workers.market,
             "gpus": plan.worker_type.gpus,
             "slots": plan.worker_type.slots,
-            "efa": sum(one.type == "efa-only" for one in workers.interfaces),
+            "efa": efa_count(workers.interfaces),
             "zone": plan.zone,
             "minSize": workers.minimum,
             "desiredSize": workers.desired,
             "maxSize": workers.maximum,
         },
-        "masterSlots": plan.master_slots,
         "connect": {
             "wait": f"scripts/cluster wait -s {stack}",
             "run": f"scripts/cluster run -s {stack} -- mpiexec hostname",
             "ssh": f"scripts/cluster ssh -s {stack}",
-            "shell": pulumi.Output.concat(f"aws ssm start-session --region {region} --target ", master.instance_id),
+            "shell": pulumi.Output.concat(f"aws ssm start-session --region {region} --target ", head_node.instance_id),
         },
     }
 
 
 def _secret(text: pulumi.Output[str]) -> object:
-    """Encrypted in the state and masked on the screen; only an export needs it, so its type does not matter."""
+    """Mark an output as secret: encrypted in the state, masked on screen. Only exported, so its type does not
+    matter."""
     secret: object = pulumi.Output.secret(text)  # type: ignore[arg-type]  # the SDK's overloads end in Never
     return secret
 
 
 def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, object]:
-    """Ids that a stack without a file system has not are left out."""
+    """Return ids of storage resources; a stack without a file system has only the bucket."""
     ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
     return {**ids, "keyBucket": keys.name}

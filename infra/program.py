@@ -35,7 +35,7 @@ def run() -> None:
 
 
 def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) -> Mapping[str, object]:
-    """Register every resource of a stack in AWS; return its outputs."""
+    """Register every resource of an AWS stack and return its outputs."""
     return eks.build(settings, facts, reach) if settings.is_eks else ec2.build(settings, facts)
 
 

@@ -1,9 +1,8 @@
-"""Every pinned version, one a line, each with where it was seen.
+"""Every pinned version, one per line, each with its source.
 
-"Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version when
-it was looked up. `infra.facts` asks EKS at plan time and a version that is gone is reported before anything is created;
-`gpumpi:target.addonVersions` overrides any of them.
-"""
+"Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version
+when it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before
+anything is created. `gpumpi:target.addonVersions` overrides any of them."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -59,19 +58,19 @@ _ADDONS: Final = MappingProxyType(
 )
 
 KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
-"""The Kubernetes versions that this program knows, oldest first."""
+"""The supported Kubernetes versions, oldest first."""
 
 
 def addon_versions(kubernetes_version: str) -> dict[str, str]:
-    """EKS add-on -> the version that this program installs with a Kubernetes version; KeyError for one it does not know."""
+    """Return EKS add-on -> version to install. Raises KeyError for an unsupported Kubernetes version."""
     return dict(_ADDONS[kubernetes_version])
 
 
-# --- what is installed into the cluster ----------------------------------------------------------------------------------
+# --- platform ------------------------------------------------------------------------------------------------------------
 
 NVIDIA_DEVICE_PLUGIN: Final = "v0.18.0"  # v0.20.0 is newer (2026-08)
 MPI_OPERATOR: Final = "v0.8.2"  # the newest of 2026-07
-KUEUE: Final = "v0.15.0"  # v0.19.2 is newer (2026-08); its module cannot be built here, so it could not be tested
+KUEUE: Final = "v0.15.0"  # v0.19.2 is newer (2026-08); its module does not build here, so it was not tested
 EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # of the chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
@@ -85,13 +84,13 @@ _CLUSTER_AUTOSCALER: Final = MappingProxyType(
 
 
 def cluster_autoscaler(kubernetes_version: str) -> str:
-    """The autoscaler simulates the scheduler of one minor: its own must be the cluster's."""
+    """Return the autoscaler's version. It simulates the scheduler of one minor version, which must be the cluster's."""
     return _CLUSTER_AUTOSCALER[kubernetes_version]
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """A file of a tagged tree on GitHub, by its content."""
+    """A file of a tagged tree on GitHub, with the hash of its content."""
 
     repository: str
     version: str
@@ -100,7 +99,7 @@ class Pinned:
 
     @property
     def path(self) -> str:
-        """Where raw.githubusercontent.com has it, and a mirror of ours."""
+        """Path on raw.githubusercontent.com and in a mirror."""
         return f"{self.repository}/{self.version}/{self.file}"
 
 
@@ -126,8 +125,8 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
     return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
 
 
-# Kueue's one-file manifest is no file of its tagged tree, so its parts are taken that are too long to write down: the rest of
-# what `config/default` would add to them is in `infra.platform.queue`.
+# Kueue's tagged tree does not contain its one-file manifest, only the parts. The long parts are fetched from there;
+# `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would.
 KUEUE_CRDS: Final = (
     _kueue_crd("admissionchecks", "c8bc860c0dfb5e83019ad693d5a43e6ed758ceb28aac46d921ff5a748cc4c4b2"),
     _kueue_crd("clusterqueues", "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d"),
@@ -145,4 +144,4 @@ KUEUE_ROLE: Final = _kueue("rbac/role.yaml", "f4f342928c8c57c562a500645a90c542b9
 KUEUE_WEBHOOKS: Final = _kueue("webhook/manifests.yaml", "18ad819d47f8a5ebbf9e9ac188cb8fcadf16405331dee1d7a6e91d2ea1b5c5aa")
 
 MANIFESTS: Final = (NVIDIA_MANIFEST, MPI_OPERATOR_MANIFEST, *KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS)
-"""Every upstream file that may be asked for."""
+"""Every upstream file that may be fetched."""

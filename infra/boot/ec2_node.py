@@ -1,7 +1,7 @@
-"""What a node of a plain EC2 cluster is told at boot. The AMI has all programs; this configures, and starts the join service.
+"""User data of EC2 cluster nodes. The AMI has all programs; user data configures them and starts the join service.
 
-A node that fails leaves its log in the key bucket (`scripts/cluster wait` prints it) and, if a worker, asks to be replaced.
-"""
+A node that fails to boot uploads its log to the key bucket (`scripts/cluster wait` prints it). A failed worker also
+asks Auto Scaling to replace it."""
 
 import json
 import shlex
@@ -10,65 +10,72 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 LIMIT: Final = 16_384
-"""Bytes of user data: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
+"""Maximum size of user data in bytes:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
 
 HOOK: Final = "join"
-"""Name of the lifecycle hook at which a worker waits until it has joined."""
+"""Name of the lifecycle hook that holds a worker back until it has joined."""
 
 JOIN_SECONDS: Final = 900
-"""How long a worker may take from its launch until it has joined; GPU instances with terabytes of memory boot for minutes."""
+"""Time limit from launch to join. GPU instances with terabytes of memory take minutes to boot."""
 GIVE_UP_SECONDS: Final = JOIN_SECONDS - 180
-"""Counted from its user data's start, some time after the launch: it leaves its log before Auto Scaling ends it."""
+"""Time limit counted from the start of user data, which is later than the launch: the node must upload its log before
+Auto Scaling terminates it."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
 
 NodeRole = Literal["master", "worker"]
+"""The head node's role is called `master`: the AMIs' join service, tags and users' state contain that value."""
 
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What all nodes are told alike."""
+    """Cluster details, the same in every node's user data."""
 
     stack: str
     region: str
     bucket: str
     user: str
     auto_scaling_group: str
-    master_role_id: str
+    head_node_role_id: str
     worker_role_id: str
-    """The roles' unique ids (AROA...): with the instance's, the name under which a node may write into the bucket."""
+    """The roles' unique ids (AROA...). Role id and instance id form the prefix under which a node may write to the
+    bucket."""
 
 
 @dataclass(frozen=True)
 class SharedMount:
-    """The file system, and where nodes see it."""
+    """The shared file system and its mount point."""
 
     file_system_id: str
     access_point_id: str
     path: str
 
 
-def cluster_file(facts: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
-    """What the join service reads: amis/join/gpumpi_join/cluster_file.py."""
+def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int) -> dict[str, object]:
+    """Return the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
+
+    The `master_` keys are the format of published AMIs.
+    """
     return {
-        "stack": facts.stack,
-        "region": facts.region,
-        "bucket": facts.bucket,
+        "stack": cluster.stack,
+        "region": cluster.region,
+        "bucket": cluster.bucket,
         "role": role,
-        "user": facts.user,
+        "user": cluster.user,
         "slots": slots,
         "idle_slots": idle_slots,
-        "auto_scaling_group": facts.auto_scaling_group,
+        "auto_scaling_group": cluster.auto_scaling_group,
         "lifecycle_hook": HOOK,
         "join_seconds": GIVE_UP_SECONDS,
-        "master_role_id": facts.master_role_id,
-        "worker_role_id": facts.worker_role_id,
+        "master_role_id": cluster.head_node_role_id,
+        "worker_role_id": cluster.worker_role_id,
     }
 
 
 def user_data(content: dict[str, object], public_keys: Sequence[str], mount: SharedMount | None) -> str:
-    """The shell script that cloud-init runs as root at the first boot."""
+    """Return the shell script that cloud-init runs as root at first boot."""
     user = str(content["user"])
     parts = [_BEGIN, _file(CLUSTER_FILE, json.dumps(content, indent=1)), _login(user, public_keys)]
     if mount is not None:
@@ -98,7 +105,7 @@ def _file(path: str, text: str) -> str:
 
 
 def _login(user: str, public_keys: Sequence[str]) -> str:
-    """The nodes' own keys, which the join service keeps, open the accounts of group gpumpi."""
+    """Create the login user. The join service maintains the node keys that open all accounts in group gpumpi."""
     name = shlex.quote(user)
     lines = [
         f"if ! id {name} >/dev/null 2>&1; then",
@@ -121,8 +128,8 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
 
 
 def _mount(mount: SharedMount) -> str:
-    """Through /etc/fstab, so that it is there after a reboot too. A new mount target's name takes a minute or two to be known:
-    https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
+    """Mount through /etc/fstab, so that it survives reboots. The DNS name of a new mount target takes a minute or two
+    to resolve: https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html"""
     path, options = shlex.quote(mount.path), f"_netdev,tls,iam,accesspoint={mount.access_point_id}"
     line = shlex.quote(f"{mount.file_system_id}:/ {mount.path} efs {options} 0 0")
     return f"""install -d {path}

@@ -1,4 +1,4 @@
-"""What an EKS node is told at boot: nodeadm's NodeConfig and what must happen before the kubelet starts.
+"""User data of EKS nodes: nodeadm's NodeConfig, and a script that runs before the kubelet starts.
 
 https://awslabs.github.io/amazon-eks-ami/nodeadm/
 """
@@ -13,14 +13,14 @@ import yaml
 from infra.naming import Taint
 
 LARGEST_LIMIT: Final = 2**63
-"""Memory that RDMA may pin: practically unlimited. nodeadm carries the number through a float64, so the real RLIM_INFINITY
-(2**64 - 1) would be rounded up to 2**64 and containerd would refuse it; 2**63 survives exactly."""
+"""Limit of memory that RDMA may pin: practically unlimited. nodeadm stores the number as a float64, which would round
+the real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 survives exactly."""
 
 OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
-"""nodeadm's own default, repeated because a list in NodeConfig replaces the default list."""
+"""nodeadm's default, repeated because a list in NodeConfig replaces the default list."""
 
 HUGE_PAGES: Final = 5128
-"""2 MiB pages that libfabric's EFA provider works with; AWS's EFA driver pre-allocates as many:
+"""Number of 2 MiB pages for libfabric's EFA provider, the same as AWS's EFA driver pre-allocates:
 https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
 
 BOUNDARY: Final = "gpumpi-boot"
@@ -28,7 +28,7 @@ BOUNDARY: Final = "gpumpi-boot"
 
 @dataclass(frozen=True)
 class ClusterAccess:
-    """What EKS writes into user data itself, unless the AMI is the user's own."""
+    """Cluster details that EKS adds to user data itself, except with a custom AMI."""
 
     name: str
     endpoint: str
@@ -44,7 +44,8 @@ def node_config(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Taint] = (),
 ) -> dict[str, object]:
-    """NodeConfig with only what differs from EKS's defaults; `cluster`, `labels` and `taints` are for one's own AMI."""
+    """Return a NodeConfig with only what differs from EKS's defaults. `cluster`, `labels` and `taints` are for custom
+    AMIs."""
     spec: dict[str, object] = {}
     if cluster is not None:
         spec["cluster"] = {
@@ -63,7 +64,7 @@ def node_config(
 
 
 def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
-    """So that a node has its labels and taints from the first second, before any pod can land on it."""
+    """Register the node with its labels and taints, so that no pod is scheduled on it before it has them."""
     flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()))]
     if taints:
         flags.append("--register-with-taints=" + ",".join(f"{t.key}={t.value}:{t.effect}" for t in taints))
@@ -71,13 +72,14 @@ def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[s
 
 
 def reserve_huge_pages(pages: int) -> str:
-    """Shell that reserves the pages; cloud-init runs it before nodeadm starts the kubelet, which counts them once."""
+    """Return a script that reserves the pages. cloud-init runs it before nodeadm starts the kubelet, which counts them
+    once."""
     file = "/etc/sysctl.d/90-gpumpi.conf"
     return f"#!/bin/bash\nset -eu\necho 'vm.nr_hugepages = {pages}' > {file}\nsysctl --load {file}\n"
 
 
 def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
-    """The parts as the MIME document that EKS asks for."""
+    """Return the multi-part MIME document that EKS requires."""
     parts = [("application/node.eks.aws", yaml.safe_dump(config, sort_keys=False, width=1000))]
     if huge_pages:
         parts.append(('text/x-shellscript; charset="us-ascii"', reserve_huge_pages(huge_pages)))
@@ -86,5 +88,5 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
 
 
 def encoded(text: str) -> str:
-    """As a launch template carries it."""
+    """Return user data in base64, as launch templates require it."""
     return base64.b64encode(text.encode()).decode()

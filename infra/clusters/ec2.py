@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from infra import outputs
-from infra.clusters.foundation import Foundation, create_placement, lay_foundation
+from infra.clusters.foundation import Foundation, create_foundation, create_placement
 from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem
 from infra.facts import Facts
 from infra.plan import ec2_cluster
@@ -12,12 +12,12 @@ from infra.settings.stack import Settings
 
 
 def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
-    """Network and storage as for EKS, and instead of a control plane a master."""
-    base = lay_foundation(settings, facts)
+    """Register all resources of the cluster and return its outputs. Network and storage are the same as for EKS."""
+    base = create_foundation(settings, facts)
     plan = ec2_cluster.plan(settings, facts)
     cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, plan, base))
     return {
-        **outputs.plain_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.ec2_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.storage, base.keys),
         "user": settings.ec2.user,
@@ -31,10 +31,10 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
     return Ec2ClusterArgs(
         base.naming,
         base.account,
-        plan.master,
+        plan.head_node,
         plan.workers,
-        master_slots=plan.master_slots,
-        master_idle_slots=plan.master_type.slots,
+        head_node_slots=plan.head_node_slots,
+        head_node_idle_slots=plan.head_node_type.slots,
         worker_slots=plan.worker_type.slots,
         user=settings.ec2.user,
         public_keys=settings.ec2.ssh.public_keys,
@@ -45,10 +45,10 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
         else None,
         vpc_id=base.network.vpc_id,
         security_group_id=base.nodes.id,
-        master_subnet_id=public[plan.zone][0] if plan.master.ssh_cidrs else private[0],
+        head_node_subnet_id=public[plan.zone][0] if plan.head_node.ssh_cidrs else private[0],
         worker_subnet_ids=[private[0]],
         placement_group=placement.group_name if placement else plan.own_placement_group,
-        master_is_placed=plan.master_computes,
+        head_node_in_placement_group=plan.head_node_runs_ranks,
         after=[
             *base.network.routes,
             *base.endpoints,

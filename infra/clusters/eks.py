@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra import outputs, versions
-from infra.clusters.foundation import Foundation, create_placement, flat, lay_foundation
+from infra.clusters.foundation import Foundation, create_foundation, create_placement, flatten
 from infra.components import iam
 from infra.components.eks_addons import EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
@@ -28,8 +28,11 @@ from infra.settings.stack import Settings
 
 
 def build(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object]:
-    """What does not need the control plane is made while EKS makes it."""
-    base = lay_foundation(settings, facts)
+    """Register all resources of the cluster and return its outputs.
+
+    Resources that do not need the control plane are created in parallel with it.
+    """
+    base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
     addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
     role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
@@ -46,7 +49,7 @@ def build(settings: Settings, facts: Facts, reach: Check) -> Mapping[str, object
     description = describe(settings, plans)
     _platform(settings, facts, base, description, cluster, groups[system], roles, reach)
     return {
-        **outputs.cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.storage, base.keys),
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
@@ -62,8 +65,8 @@ def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClus
         base.account,
         version=target.kubernetes_version,
         service_cidr=SERVICE_CIDR,
-        subnet_ids=flat({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
-        # the caller too: the same `pulumi up` goes on to install what runs in the cluster
+        subnet_ids=flatten({zone: base.network.private_subnets[zone] for zone in control_plane_zones(settings, facts)}),
+        # The caller too: the same `pulumi up` installs the platform into the cluster.
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
         logs_key_arn=base.logs_key.arn,
@@ -85,14 +88,14 @@ def _node_pool(
         node_security_group_id=base.nodes.id,
         subnet_ids=[base.network.private_subnets[zone][0] for zone in plan.zones],
         placement_group=placement.group_name if placement else plan.own_placement_group,
-        after=[*after, *([placement.group] if placement else [])],  # a node group that goes, goes before its placement group
+        after=[*after, *([placement.group] if placement else [])],  # a node group is deleted before its placement group
     )
     return NodePool(base.naming.name(name), args)
 
 
 @dataclass(frozen=True)
 class PodRoles:
-    """What pods may do in AWS."""
+    """IAM roles of pods."""
 
     jobs: Sequence[PodRole]
     autoscaler: PodRole | None
@@ -140,10 +143,11 @@ def _platform(
     roles: PodRoles,
     reach: Check,
 ) -> None:
-    """What runs in the cluster. The module loads pulumi_kubernetes, for which a stack without a platform need not wait."""
+    """Install the platform into the cluster."""
     if not settings.installs_platform:
         return
-    from infra.platform.install import AutoscalerWanted, JobKeys, Parts, Platform, PlatformArgs
+    # Loads pulumi_kubernetes, which takes time that a stack without a platform need not spend.
+    from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
     from infra.platform.shared_volume import EfsVolume
 
     wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
@@ -151,7 +155,7 @@ def _platform(
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
-        kubeconfig=outputs.reached_kubeconfig(cluster, name=naming.cluster, region=settings.region, reach=reach),
+        kubeconfig=outputs.kubeconfig_once_reachable(cluster, name=naming.cluster, region=settings.region, reach=reach),
         parts=Parts(
             device_plugin=wanted.device_plugin,
             mpi_operator=wanted.mpi_operator,
@@ -164,7 +168,7 @@ def _platform(
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
         access=cluster.access,
         system_nodes=(system.node_group,),
-        autoscaler=AutoscalerWanted(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
         job_keys=JobKeys(base.keys.name, roles.jobs),
         jobs=settings.jobs,
     )

@@ -1,4 +1,4 @@
-"""What `pulumi up` makes in a cluster that is there already: the platform and the stack's jobs, and nothing else."""
+"""An existing Kubernetes cluster: `pulumi up` installs the platform and the stack's jobs into it, and nothing else."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ from infra.plan.existing_cluster_description import describe
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
 if TYPE_CHECKING:
-    from infra.platform.shared_volume import NfsVolume, VolumeOfClass
+    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
 
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
-    """Create everything and tell what there is."""
+    """Register all objects and return the outputs."""
     from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
 
     naming, wanted, description = Naming(settings.stack), settings.platform, describe(settings, facts)
@@ -49,12 +49,12 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
     }
 
 
-def _volume(settings: ExistingSettings) -> "NfsVolume | VolumeOfClass | None":
-    from infra.platform.shared_volume import NfsVolume, VolumeOfClass
+def _volume(settings: ExistingSettings) -> "NfsVolume | StorageClassVolume | None":
+    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
 
     match settings.storage:
         case Nfs(server=server, path=path):
             return NfsVolume(server, path)
         case ClassOfStorage(name=name, size=size):
-            return VolumeOfClass(name, size)
+            return StorageClassVolume(name, size)
     return None

@@ -1,4 +1,4 @@
-"""What every new cluster stands on, with Kubernetes or without: network, storage, keys."""
+"""Resources that EKS and EC2 clusters share: network, storage, keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from infra.settings.stack import Settings
 
 @dataclass(frozen=True)
 class Foundation:
-    """What every cluster stands on, with Kubernetes or without."""
+    """Resources that EKS and EC2 clusters share."""
 
     naming: Naming
     account: Account
@@ -34,7 +34,7 @@ class Foundation:
     keys: KeyBucket
 
 
-def lay_foundation(settings: Settings, facts: Facts) -> Foundation:
+def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
     logs = [naming.control_plane_logs, naming.flow_logs] if settings.is_eks else [naming.flow_logs]
@@ -52,14 +52,14 @@ def lay_foundation(settings: Settings, facts: Facts) -> Foundation:
 
 
 def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
-    """The stack's own network, or the one that settings name."""
-    asked = settings.network
-    if asked.vpc_id is not None:
-        return ExistingNetwork(asked.vpc_id, subnets_by_zone(settings, facts))
+    """Create the VPC, or use the one named in the settings."""
+    wanted = settings.network
+    if wanted.vpc_id is not None:
+        return ExistingNetwork(wanted.vpc_id, subnets_by_zone(settings, facts))
     args = NetworkArgs(
         naming,
         account,
-        cidr=asked.new_cidr,
+        cidr=wanted.new_cidr,
         zones=vpc_zones(settings, facts),
         nat_zones=nat_zones(settings, facts),
         logs_key_arn=logs_key.arn,
@@ -71,14 +71,14 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
 def _private_endpoints(
     settings: Settings, naming: Naming, network: Subnets, nodes: NodeSecurityGroup
 ) -> Sequence[pulumi.Resource]:
-    """Endpoints inside the VPC where the user asks for them; never in a VPC of somebody else."""
+    """Create interface endpoints if the settings ask for them, but never in an existing VPC."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
     args = PrivateEndpointsArgs(
         naming,
         settings.region,
         network.vpc_id,
-        flat(network.private_subnets),
+        flatten(network.private_subnets),
         nodes.id,
         services=FOR_EKS if settings.is_eks else FOR_EC2,
     )
@@ -103,9 +103,10 @@ def _shared_storage(
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
-    """A new placement group. It is in one zone as long as it holds a node: a pool in another zone needs another."""
+    """Create a placement group. It is bound to one zone while it holds a node, so a pool in another zone needs another
+    group."""
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 
-def flat(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:
+def flatten(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:
     return [subnet for in_zone in subnets.values() for subnet in in_zone]

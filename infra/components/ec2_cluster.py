@@ -1,4 +1,4 @@
-"""A plain EC2 cluster: one master, and workers that come and go."""
+"""EC2 cluster without Kubernetes: a head node and an Auto Scaling group of workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from infra.boot import ec2_node
 from infra.boot.ec2_node import ClusterInfo, SharedMount
 from infra.boot.eks_node import encoded
 from infra.components import iam
-from infra.components.ec2_master import Ec2Master, Ec2MasterArgs
+from infra.components.ec2_head_node import Ec2HeadNode, Ec2HeadNodeArgs
 from infra.components.ec2_workers import Ec2Workers, Ec2WorkersArgs
 from infra.components.iam import Account
 from infra.components.instance_role import InstanceRole, InstanceRoleArgs
-from infra.naming import COMPONENT, Naming
-from infra.plan.specs import MasterSpec, WorkersSpec
+from infra.naming import COMPONENT, HEAD_NODE, WORKER, Naming
+from infra.plan.specs import HeadNodeSpec, WorkersSpec
 
 
 @dataclass(frozen=True)
 class MountedFileSystem:
-    """The shared file system, as it is mounted."""
+    """The shared file system and its mount point."""
 
     file_system_id: pulumi.Input[str]
     access_point_id: pulumi.Input[str]
@@ -30,35 +30,35 @@ class MountedFileSystem:
 class Ec2ClusterArgs:
     naming: Naming
     account: Account
-    master: MasterSpec
+    head_node: HeadNodeSpec
     workers: WorkersSpec
     # ranks
-    master_slots: int
-    """0 where the master only launches."""
-    master_idle_slots: int
-    """What it takes while there is no worker."""
+    head_node_slots: int
+    """0 if the head node only launches jobs."""
+    head_node_idle_slots: int
+    """Slots of the head node while there is no worker."""
     worker_slots: int
     # login
     user: str
     public_keys: Sequence[str]
-    # around it
+    # resources the nodes use
     key_bucket: pulumi.Input[str]
     key_bucket_arn: pulumi.Input[str]
     storage: MountedFileSystem | None
     vpc_id: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
-    master_subnet_id: pulumi.Input[str]
+    head_node_subnet_id: pulumi.Input[str]
     worker_subnet_ids: Sequence[pulumi.Input[str]]
     placement_group: pulumi.Input[str] | None
-    master_is_placed: bool
+    head_node_in_placement_group: bool
     after: Sequence[pulumi.Resource] = ()
-    """What a node needs to boot: routes, endpoints, mount targets."""
+    """Resources that a node needs to boot: routes, endpoints, mount targets."""
 
 
 class Ec2Cluster(pulumi.ComponentResource):
     """Creates:
-    - a role for the master and one for the workers, who alone complete their group's lifecycle action
-    - the master, and the workers' auto scaling group; both are told at boot what they belong to
+    - a role for the head node and one for the workers; only workers may complete their group's lifecycle action
+    - the head node and the workers' Auto Scaling group, with user data that describes the cluster
     """
 
     def __init__(self, name: str, args: Ec2ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -67,20 +67,20 @@ class Ec2Cluster(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         naming = args.naming
         join = iam.to_json(iam.complete_join(args.account, naming.workers))
-        self._master_role = self._create_role("master", {}, child)
-        self._worker_role = self._create_role("worker", {"join": join}, child)
-        self._master = Ec2Master(
-            naming.name("master"),
-            Ec2MasterArgs(
+        self._head_node_role = self._create_role(HEAD_NODE, {}, child)
+        self._worker_role = self._create_role(WORKER, {"join": join}, child)
+        self._head_node = Ec2HeadNode(
+            naming.name(HEAD_NODE),
+            Ec2HeadNodeArgs(
                 naming,
-                args.master,
-                profile_arn=self._master_role.profile_arn,
+                args.head_node,
+                profile_arn=self._head_node_role.profile_arn,
                 vpc_id=args.vpc_id,
                 security_group_id=args.security_group_id,
-                subnet_id=args.master_subnet_id,
-                user_data=self._user_data("master", slots=args.master_slots, idle_slots=args.master_idle_slots),
-                placement_group=args.placement_group if args.master_is_placed else None,
-                after=[*args.after, *self._master_role.permissions],
+                subnet_id=args.head_node_subnet_id,
+                user_data=self._user_data(HEAD_NODE, slots=args.head_node_slots, idle_slots=args.head_node_idle_slots),
+                placement_group=args.placement_group if args.head_node_in_placement_group else None,
+                after=[*args.after, *self._head_node_role.permissions],
             ),
             child,
         )
@@ -92,13 +92,13 @@ class Ec2Cluster(pulumi.ComponentResource):
                 profile_arn=self._worker_role.profile_arn,
                 security_group_id=args.security_group_id,
                 subnet_ids=args.worker_subnet_ids,
-                user_data=self._user_data("worker", slots=args.worker_slots, idle_slots=0),
+                user_data=self._user_data(WORKER, slots=args.worker_slots, idle_slots=0),
                 placement_group=args.placement_group,
                 after=[*args.after, *self._worker_role.permissions],
             ),
             child,
         )
-        self.register_outputs({"masterId": self.master.instance_id, "autoScalingGroup": self.workers.group_name})
+        self.register_outputs({"masterId": self.head_node.instance_id, "autoScalingGroup": self.workers.group_name})
 
     def _create_role(self, role: str, more: Mapping[str, pulumi.Input[str]], child: pulumi.ResourceOptions) -> InstanceRole:
         args, account = self._args, self._args.account
@@ -120,28 +120,28 @@ class Ec2Cluster(pulumi.ComponentResource):
     def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
         args, storage = self._args, self._args.storage
         ids: list[pulumi.Input[str]] = [storage.file_system_id, storage.access_point_id] if storage else []
-        told = pulumi.Output.all(args.key_bucket, self._master_role.unique_id, self._worker_role.unique_id, *ids)
+        values = pulumi.Output.all(args.key_bucket, self._head_node_role.unique_id, self._worker_role.unique_id, *ids)
 
-        def render(values: Sequence[str]) -> str:
-            bucket, master_role, worker_role, *ids = values
-            facts = ClusterInfo(
+        def render(known: Sequence[str]) -> str:
+            bucket, head_node_role, worker_role, *ids = known
+            cluster = ClusterInfo(
                 stack=args.naming.stack,
                 region=args.account.region,
                 bucket=bucket,
                 user=args.user,
                 auto_scaling_group=args.naming.workers,
-                master_role_id=master_role,
+                head_node_role_id=head_node_role,
                 worker_role_id=worker_role,
             )
-            content = ec2_node.cluster_file(facts, role, slots=slots, idle_slots=idle_slots)
+            content = ec2_node.cluster_file(cluster, role, slots=slots, idle_slots=idle_slots)
             mount = SharedMount(ids[0], ids[1], storage.path) if storage else None
             return encoded(ec2_node.user_data(content, args.public_keys, mount))
 
-        return told.apply(render)
+        return values.apply(render)
 
     @property
-    def master(self) -> Ec2Master:
-        return self._master
+    def head_node(self) -> Ec2HeadNode:
+        return self._head_node
 
     @property
     def workers(self) -> Ec2Workers:
@@ -149,5 +149,5 @@ class Ec2Cluster(pulumi.ComponentResource):
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:
-        """By role: the first part of the identities under which nodes write into the key bucket."""
-        return {"master": self._master_role.unique_id, "worker": self._worker_role.unique_id}
+        """Unique id of each role: the prefix of the identities under which nodes write to the key bucket."""
+        return {HEAD_NODE: self._head_node_role.unique_id, WORKER: self._worker_role.unique_id}

@@ -1,4 +1,4 @@
-"""The workers of a plain EC2 cluster."""
+"""Workers of an EC2 cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pulumi_aws as aws
 from infra.boot.ec2_node import HOOK, JOIN_SECONDS
 from infra.components import launch_template
 from infra.components.launch_template import LaunchTemplateArgs
-from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, Naming
+from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, WORKER, Naming
 from infra.plan.specs import WorkersSpec
 
 
@@ -24,19 +24,19 @@ class Ec2WorkersArgs:
     """Base64."""
     placement_group: pulumi.Input[str] | None = None
     after: Sequence[pulumi.Resource] = ()
-    """What a worker needs to boot and join."""
+    """Resources that a worker needs to boot and join."""
 
 
 class Ec2Workers(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disk, metadata of version 2 only, reservation and placement, boot text
-    - an auto scaling group, in which a worker is in service only when it has joined the cluster, and is replaced if it cannot
+    - a launch template: interfaces, encrypted disk, IMDSv2, reservation and placement, user data
+    - an Auto Scaling group; a worker is in service once it has joined the cluster, and is replaced if it cannot join
     """
 
     def __init__(self, name: str, args: Ec2WorkersArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Ec2Workers", name, None, opts)
         self._name, self._args = name, args
-        self._tags = args.naming.tags({POOL_TAG: args.spec.pool, ROLE_TAG: "worker"}, Name=name)
+        self._tags = args.naming.tags({POOL_TAG: args.spec.pool, ROLE_TAG: WORKER}, Name=name)
         self._group = self._create_group(self._create_launch_template())
         self.register_outputs({"autoScalingGroup": self.group_name})
 
@@ -69,9 +69,9 @@ class Ec2Workers(pulumi.ComponentResource):
             desired_capacity=spec.desired,
             max_size=spec.maximum,
             vpc_zone_identifiers=list(args.subnet_ids),
-            # instances that run stay as they are: a job may be on them
+            # No instance refresh: running instances may have a job.
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
-            # with the group, and not beside it: else the first workers would be in service before the hook is there
+            # Created with the group: with a separate hook, the first workers could be in service before it exists.
             initial_lifecycle_hooks=[
                 {
                     "name": HOOK,
@@ -81,8 +81,8 @@ class Ec2Workers(pulumi.ComponentResource):
                 }
             ],
             health_check_type="EC2",
-            wait_for_capacity_timeout="0",  # `scripts/cluster wait` waits, and says why a node fails
-            force_delete=True,  # a worker that waits to join would hold up the deletion until its time is over
+            wait_for_capacity_timeout="0",  # `scripts/cluster wait` waits and reports why a node fails
+            force_delete=True,  # a worker that is still joining would block the deletion until its time limit
             tags=[{"key": key, "value": value, "propagate_at_launch": key != PLACEMENT_TAG} for key, value in tags.items()],
             opts=pulumi.ResourceOptions(
                 parent=self,

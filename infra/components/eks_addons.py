@@ -1,4 +1,4 @@
-"""EKS add-ons: which there are, how they are set, and the component that installs them."""
+"""EKS add-ons: their configuration, and the component that installs them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,33 +10,33 @@ import pulumi_aws as aws
 from infra import versions
 from infra.components.iam import Account
 from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
-from infra.naming import COMPONENT, GPU_TAINT, Naming
-
-NAMESPACE = "kube-system"
+from infra.naming import COMPONENT, GPU_TAINT, KUBE_SYSTEM, Naming
 
 
 @dataclass(frozen=True)
 class Addon:
-    """One add-on as this program wants it."""
+    """One add-on: version, configuration and permissions."""
 
     name: str
     version: str
     configuration: Mapping[str, object] = field(default_factory=dict)
-    # what it may do in AWS, if anything
+    # permissions in AWS, if it needs any
     service_account: str | None = None
     managed_policy: str | None = None
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Without these no node becomes Ready and no pod gets credentials. `wanted`: add-on -> version."""
+    """Return the add-ons without which no node becomes Ready and no pod gets credentials. `wanted`: add-on ->
+    version."""
     return (
         Addon(
             versions.VPC_CNI,
             wanted[versions.VPC_CNI],
             {
                 "enableNetworkPolicy": "true",
-                # A few addresses at a time. By default a node holds a whole spare interface: 50 addresses on a p5, and
-                # forty idle nodes empty a subnet. https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
+                # Allocate a few addresses at a time. By default each node reserves a whole spare interface, which is 50
+                # addresses on a p5: forty idle nodes exhaust a subnet.
+                # https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
                 "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
             },
             service_account="aws-node",
@@ -47,7 +47,7 @@ def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
 
 
 def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool) -> tuple[Addon, ...]:
-    """These wait for pods to run; before there is a node EKS would call them degraded after 20 minutes."""
+    """Return the add-ons that need nodes. Without a node, EKS reports them as degraded after 20 minutes."""
     gpu_toleration = {"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}
     efs = Addon(
         versions.EFS_CSI_DRIVER,
@@ -62,7 +62,7 @@ def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool) -> tuple[Ad
         Addon(
             versions.NODE_MONITORING_AGENT,
             wanted[versions.NODE_MONITORING_AGENT],
-            # its GPU part has no tolerations by default and would miss the very nodes it is for (aws/containers-roadmap#2567)
+            # By default its GPU agent has no tolerations and does not run on GPU nodes (aws/containers-roadmap#2567).
             {"dcgmAgent": {"tolerations": [gpu_toleration]}},
         ),
         Addon(versions.METRICS_SERVER, wanted[versions.METRICS_SERVER]),
@@ -76,11 +76,12 @@ class EksAddonsArgs:
     cluster_name: pulumi.Input[str]
     addons: Sequence[Addon]
     after: Sequence[pulumi.Resource] = ()
-    """What must run first. The add-ons' roles do not wait for it."""
+    """Resources that must exist before the add-ons. The add-ons' roles do not wait for them."""
 
 
 class EksAddons(pulumi.ComponentResource):
-    """Creates managed add-ons with pinned versions; what one may do in AWS comes by Pod Identity, never from the node."""
+    """Creates managed add-ons with pinned versions. They get AWS permissions through Pod Identity, never from the
+    node."""
 
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
@@ -106,7 +107,7 @@ class EksAddons(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[*args.after, *([role.permission] if role else [])],
-                delete_before_replace=True,  # a cluster has one of each name
+                delete_before_replace=True,  # a cluster has one add-on per name
             ),
         )
 
@@ -114,14 +115,14 @@ class EksAddons(pulumi.ComponentResource):
         args = self._args
         if addon.service_account is None or addon.managed_policy is None:
             return None
-        short = addon.name.removeprefix("aws-")  # a role's name has 64 characters
+        short = addon.name.removeprefix("aws-")  # role names have at most 64 characters
         return PodRole(
             f"{self._name}-{short}",
             PodRoleArgs(
                 args.naming,
                 description=f"Add-on {addon.name} of {args.naming.cluster}",
                 cluster_arn=args.account.arn("eks", f"cluster/{args.naming.cluster}"),
-                namespace=NAMESPACE,
+                namespace=KUBE_SYSTEM,
                 service_account=addon.service_account,
                 policy=ManagedPolicy(args.account.managed_policy(addon.managed_policy)),
             ),

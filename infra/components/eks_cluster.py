@@ -1,4 +1,4 @@
-"""The Kubernetes control plane and who may use it."""
+"""EKS control plane and access to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ class EksClusterArgs:
     account: Account
     version: str
     service_cidr: str
-    """Addresses of Kubernetes services."""
+    """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]
-    """In at least two zones; the control plane puts its interfaces there."""
+    """In at least two zones. EKS creates the control plane's network interfaces in them."""
     # access
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
     public_cidrs: Sequence[str]
-    """Who reaches the public endpoint; nobody: there is none."""
+    """Addresses that may reach the public endpoint. Empty: no public endpoint."""
     # logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
-    # life
+    # lifecycle
     deletion_protection: bool
 
 
@@ -41,7 +41,7 @@ class EksCluster(pulumi.ComponentResource):
     """Creates:
     - an EKS control plane with a private endpoint, and a public one only for the addresses given
     - a key for Kubernetes secrets, and a log group with a retention for all five log types
-    - an access entry with cluster-admin for each admin; creating the cluster alone gives nobody access
+    - an access entry with cluster-admin for each admin; the creator of the cluster gets no access by default
     """
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -86,7 +86,7 @@ class EksCluster(pulumi.ComponentResource):
             version=args.version,
             role_arn=role.arn,
             access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": False},
-            bootstrap_self_managed_addons=False,  # every add-on is a managed one with a pinned version
+            bootstrap_self_managed_addons=False,  # all add-ons are managed, with pinned versions
             deletion_protection=args.deletion_protection,
             enabled_cluster_log_types=list(LOG_TYPES),
             kubernetes_network_config={"service_ipv4_cidr": args.service_cidr},
@@ -98,7 +98,7 @@ class EksCluster(pulumi.ComponentResource):
                 "public_access_cidrs": list(args.public_cidrs) or None,
             },
             tags=naming.tags(Name=naming.cluster),
-            # Without the policy EKS cannot clean up its interfaces; a log group that EKS makes itself would never expire
+            # EKS needs the policy to clean up its interfaces. A log group created by EKS would never expire.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs], delete_before_replace=True),
         )
 
@@ -127,7 +127,8 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def version(self) -> pulumi.Output[str]:
-        """Known once the control plane runs it: what takes this waits for an upgrade of the control plane."""
+        """Version that the control plane runs. Resources that use this output wait for an upgrade of the control
+        plane."""
         return self._cluster.version
 
     @property
@@ -136,12 +137,12 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def certificate_authority(self) -> pulumi.Output[str]:
-        """In base64, as kubeconfigs and nodes want it."""
+        """In base64, as kubeconfigs and nodes expect it."""
         return self._cluster.certificate_authority.data.apply(lambda data: data or "")
 
     @property
     def access(self) -> Sequence[pulumi.Resource]:
-        """What must be there before an admin is let in."""
+        """Resources that give admins access."""
         return self._access
 
     @property
@@ -150,5 +151,5 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def security_group_id(self) -> pulumi.Output[str]:
-        """EKS's own group, through which control plane and nodes talk."""
+        """The cluster security group, which EKS creates for traffic between control plane and nodes."""
         return self._cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")

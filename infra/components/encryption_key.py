@@ -1,4 +1,4 @@
-"""A KMS key of the stack's own."""
+"""Customer managed KMS key."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,21 +9,22 @@ import pulumi_aws as aws
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
-"""How long a destroyed key can still be saved, and with it what backups it encrypted; a key pending deletion costs nothing."""
+"""How long a deleted key, and with it the backups it encrypted, can be restored. A key pending deletion costs
+nothing."""
 
 
 @dataclass(frozen=True)
 class EncryptionKeyArgs:
     naming: Naming
     purpose: str
-    """What it encrypts, for people."""
+    """What the key encrypts, shown in its description."""
     policy: str
 
 
 class EncryptionKey(pulumi.ComponentResource):
     """Creates:
     - a symmetric key that rotates every year
-    - an alias, so that people can tell keys apart
+    - an alias, so that users can tell keys apart
     """
 
     def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:

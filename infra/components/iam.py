@@ -1,6 +1,6 @@
-"""IAM, bucket, file system and key policies as pure functions. `tests/pure/test_policies.py` judges every one of them.
+"""IAM, bucket, file system and key policies as pure functions, with least privilege.
 
-Sources are given where AWS leaves no choice; the rest is the least that the thing needs.
+Policies that AWS prescribes have a link to its documentation. `tests/pure/test_iam.py` evaluates every policy.
 """
 
 import json
@@ -14,7 +14,7 @@ Policy: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Account:
-    """Where a stack lives."""
+    """AWS account, Region and partition of a stack."""
 
     id: str
     region: str
@@ -25,13 +25,18 @@ class Account:
 
     @property
     def root(self) -> str:
-        """Everybody in the account whom IAM lets."""
+        """All principals of the account that IAM policies allow."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
     def managed_policy(self, name: str) -> str:
-        """A policy that AWS maintains."""
+        """Return the ARN of an AWS managed policy."""
         return f"arn:{self.partition}:iam::aws:policy/{name}"
 
+
+EC2: Final = "ec2.amazonaws.com"
+
+SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
+"""Managed policy for a shell and SSH through Session Manager: no open port, no key pair."""
 
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
@@ -42,7 +47,7 @@ UNSCOPABLE: Final[Mapping[str, str]] = {
     "ec2:Describe*": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
     "ec2:GetInstanceTypesFromInstanceRequirements": "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html",
 }
-"""Actions that AWS cannot limit to a resource, with AWS's table that says so. No other may be allowed on `*`."""
+"""Actions without resource-level permissions, with AWS's table. No other action may be allowed on `*`."""
 
 _KEY_ADMINISTRATION: Final = (
     "kms:CancelKeyDeletion",
@@ -67,7 +72,7 @@ _KEY_ADMINISTRATION: Final = (
     "kms:UpdateAlias",
     "kms:UpdateKeyDescription",
 )
-"""All that it takes to manage a key, and nothing that reads what it encrypts."""
+"""All actions to manage a key, and none that decrypts data."""
 
 
 def to_json(policy: Policy) -> str:
@@ -78,19 +83,19 @@ def _document(*statements: Statement) -> Policy:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-# --- who may take a role -----------------------------------------------------------------------------------------------
+# --- trust policies ----------------------------------------------------------------------------------------------------
 
 
 def assumed_by_service(service: str) -> Policy:
-    """Trust of a role that an AWS service takes, e.g. `eks.amazonaws.com`.
+    """Trust policy of a role for an AWS service, e.g. `eks.amazonaws.com`.
 
-    Without a source condition: a role can only be handed to a service by somebody with iam:PassRole in this account.
+    It needs no source condition: only principals with iam:PassRole in this account can pass the role to a service.
     """
     return _document({"Sid": "Service", "Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
 
 
 def assumed_by_flow_logs(account: Account) -> Policy:
-    """Trust of the role by which VPC flow logs are delivered, for flow logs of this account and region only.
+    """Trust policy of the role that delivers VPC flow logs, for flow logs of this account and Region only.
 
     https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
     """
@@ -109,7 +114,7 @@ def assumed_by_flow_logs(account: Account) -> Policy:
 
 
 def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> Policy:
-    """Trust of a role for the pods of one service account in one cluster (EKS Pod Identity).
+    """Trust policy of a role for the pods of one service account in one cluster (EKS Pod Identity).
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
     """
@@ -134,7 +139,7 @@ def assumed_by_pods(cluster_arn: str, namespace: str, service_account: str) -> P
 
 
 def deliver_flow_logs(log_group_arn: str) -> Policy:
-    """Write into one log group. Not logs:CreateLogGroup: a deleted group must stay deleted."""
+    """Write to one log group. Without logs:CreateLogGroup, so that a deleted group stays deleted."""
     return _document(
         {
             "Sid": "Deliver",
@@ -163,7 +168,7 @@ def _administered_by_account(account: Account) -> Statement:
 
 
 def secrets_key(account: Account) -> Policy:
-    """Key for Kubernetes secrets: whoever creates the cluster lets EKS use it through a grant.
+    """Key for Kubernetes secrets. The principal that creates the cluster grants EKS the use of the key.
 
     EKS supports no condition on that grant: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
     """
@@ -225,7 +230,7 @@ def file_system_key(account: Account) -> Policy:
 
 
 def tls_only_bucket(bucket_arn: str) -> Policy:
-    """Nobody talks to the bucket without TLS. Who may do what is said on the roles."""
+    """Deny access without TLS. The roles grant permissions."""
     return _document(
         {
             "Sid": "TlsOnly",
@@ -239,14 +244,15 @@ def tls_only_bucket(bucket_arn: str) -> Policy:
 
 
 def exchange_node_keys(bucket_arn: str) -> Policy:
-    """A node publishes its public key below its own identity (role id and instance id) and reads the other nodes'."""
+    """A node writes its public key under its own identity (role id and instance id) and reads the keys of other
+    nodes."""
     return _exchange(bucket_arn, NODE_KEYS, own=f"{NODE_KEYS}/${{aws:userid}}")
 
 
 def exchange_job_keys(bucket_arn: str) -> Policy:
-    """A job pod publishes its public key below its own name and reads those of its namespace.
+    """A job pod writes its public key under its own name and reads the keys of its namespace.
 
-    Pod Identity puts both into the session's tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
+    Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
     namespace = f"{JOB_KEYS}/${{aws:PrincipalTag/kubernetes-namespace}}"
     return _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
@@ -266,17 +272,17 @@ def _exchange(bucket_arn: str, shared: str, *, own: str) -> Policy:
     )
 
 
-# --- plain EC2 clusters -------------------------------------------------------------------------------------------------
+# --- EC2 clusters -------------------------------------------------------------------------------------------------------
 
 
 def find_members() -> Policy:
-    """Ask AWS which instances belong to the cluster: nobody's own word counts for that."""
+    """Look up which instances belong to the cluster. Nodes trust only AWS for that, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
     return _document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
 
 
 def complete_join(account: Account, group: str) -> Policy:
-    """Say that a worker of this group has joined, or cannot.
+    """Report that a worker of this group has joined or has failed to.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
@@ -291,7 +297,7 @@ def complete_join(account: Account, group: str) -> Policy:
 
 
 def mount_through(account: Account, file_system_id: str, access_point_id: str) -> Policy:
-    """Mount the file system and write to it, through the one access point only.
+    """Mount the file system and write to it, through one access point only.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -311,7 +317,8 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
 
 
 def encrypted_file_system(file_system_arn: str) -> Policy:
-    """Clients in the VPC mount and write through a mount target, with TLS; root on a client is not root in the file system.
+    """Clients in the VPC mount and write through a mount target, with TLS. Root on a client is not root in the file
+    system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -339,7 +346,7 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
 
 
 def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
-    """Change the size of this cluster's groups, known by their tag, and read what a decision needs.
+    """Change the size of this cluster's node groups, identified by their tag, and read what scaling decisions need.
 
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """

@@ -1,8 +1,7 @@
-"""What the instances of a plain EC2 cluster may do."""
+"""IAM role of EC2 cluster instances."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pulumi
 import pulumi_aws as aws
@@ -11,9 +10,6 @@ from infra.components import iam
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
-SESSIONS: Final = "AmazonSSMManagedInstanceCore"
-"""A shell and SSH through Session Manager: no open port."""
-
 
 @dataclass(frozen=True)
 class InstanceRoleArgs:
@@ -21,13 +17,13 @@ class InstanceRoleArgs:
     account: Account
     description: str
     policies: Mapping[str, pulumi.Input[str]]
-    """By name: what they may do beside Session Manager."""
+    """Permissions in addition to Session Manager, by name."""
 
 
 class InstanceRole(pulumi.ComponentResource):
     """Creates:
-    - a role that EC2 instances take, with the given policies and Session Manager's
-    - the instance profile that hands it to them
+    - a role for EC2 instances with the given policies and Session Manager's
+    - its instance profile
     """
 
     def __init__(self, name: str, args: InstanceRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -36,13 +32,13 @@ class InstanceRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=args.description,
-            assume_role_policy=iam.to_json(iam.assumed_by_service("ec2.amazonaws.com")),
+            assume_role_policy=iam.to_json(iam.assumed_by_service(iam.EC2)),
             tags=args.naming.tags(Name=name),
             opts=child,
         )
-        managed = args.account.managed_policy(SESSIONS)
+        managed = args.account.managed_policy(iam.SESSION_MANAGER)
         self._permissions: list[pulumi.Resource] = [
-            aws.iam.RolePolicyAttachment(f"{name}-{SESSIONS}", role=self._role.name, policy_arn=managed, opts=child),
+            aws.iam.RolePolicyAttachment(f"{name}-{iam.SESSION_MANAGER}", role=self._role.name, policy_arn=managed, opts=child),
             *(
                 aws.iam.RolePolicy(f"{name}-{key}", role=self._role.name, policy=policy, opts=child)
                 for key, policy in args.policies.items()
@@ -55,7 +51,7 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def unique_id(self) -> pulumi.Output[str]:
-        """AROA...: the first part of its instances' identity."""
+        """AROA...: prefix of the identity of the role's instances."""
         return self._role.unique_id
 
     @property
@@ -64,5 +60,5 @@ class InstanceRole(pulumi.ComponentResource):
 
     @property
     def permissions(self) -> Sequence[pulumi.Resource]:
-        """What must be there before an instance boots, and stay until the last one is gone."""
+        """Policies, which must exist before an instance boots and until the last one is deleted."""
         return self._permissions

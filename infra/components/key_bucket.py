@@ -1,4 +1,4 @@
-"""The S3 bucket through which nodes and job pods exchange public SSH keys; no private key ever leaves its machine."""
+"""S3 bucket through which nodes and job pods exchange public SSH keys. Private keys never leave their machine."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from infra.components import iam
 from infra.naming import COMPONENT, Naming
 
 EXPIRY_DAYS: Final = 1
-"""Keys are exchanged within minutes; what is older belongs to a node or a job that is gone or will publish again."""
+"""Keys are exchanged within minutes. Nodes that still run publish their keys again."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class KeyBucketArgs:
 class KeyBucket(pulumi.ComponentResource):
     """Creates a bucket that is
     - private, owner-enforced, encrypted, reachable with TLS only
-    - empty again after a day, without versions, and deleted with whatever is in it
+    - emptied after a day, without versions, and deleted together with its content
     """
 
     def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -46,7 +46,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # S3's own key: a KMS key would add a permission for every reader, and what lies here is public keys
+            # S3-managed key: with a KMS key every reader would need another permission, and the content is public keys.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )
@@ -68,7 +68,7 @@ class KeyBucket(pulumi.ComponentResource):
             f"{name}-policy",
             bucket=self._bucket.id,
             policy=self._bucket.arn.apply(lambda arn: iam.to_json(iam.tls_only_bucket(arn))),
-            # S3 refuses a policy while it is changing the public access block (OperationAborted)
+            # S3 rejects a policy while the public access block is changing (OperationAborted).
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
         )
         self.register_outputs({"bucket": self.name})

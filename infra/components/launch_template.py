@@ -1,4 +1,4 @@
-"""Launch templates of EKS nodes and of EC2 clusters: one builder for all of them."""
+"""Builder for the launch templates of EKS nodes and EC2 clusters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import ReservationTarget
 
 IMDS_HOP_LIMIT: Final = 1
-"""Only the host reaches the instance's metadata, and so the node's role. Pods get credentials from Pod Identity; the add-ons
-that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) run in the host's network, and the EFS
-CSI controller falls back to the Kubernetes API."""
+"""Only the host reaches instance metadata and the credentials of the node role. Pods get credentials from Pod Identity.
+Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host network, and
+the EFS CSI controller falls back to the Kubernetes API."""
 
 METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
     "http_endpoint": "enabled",
@@ -21,14 +21,13 @@ METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
     "http_put_response_hop_limit": IMDS_HOP_LIMIT,
 }
 
-
 NetworkInterface = aws.ec2.LaunchTemplateNetworkInterfaceArgsDict
 TaggedKind = Literal["instance", "volume", "network-interface"]
 
 
 @dataclass(frozen=True)
 class LaunchTemplateArgs:
-    """What differs between the launch templates of this program."""
+    """Everything that differs between launch templates."""
 
     description: str
     tags: Mapping[str, str]
@@ -37,8 +36,8 @@ class LaunchTemplateArgs:
     user_data: pulumi.Input[str]
     """Base64."""
     security_groups: Sequence[pulumi.Input[str]]
-    """Used where `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never both:
-    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never
+    both: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
     network_interfaces: Sequence[NetworkInterface] = ()
     image_id: pulumi.Input[str] | None = None
     instance_type: str | None = None
@@ -50,7 +49,7 @@ class LaunchTemplateArgs:
 
 
 def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
-    """A launch template with an encrypted root volume, IMDSv2 and detailed monitoring."""
+    """Create a launch template with an encrypted root volume, IMDSv2 and detailed monitoring."""
     return aws.ec2.LaunchTemplate(
         name,
         description=args.description,
@@ -74,7 +73,8 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
 
 
 def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
-    """No subnet (the group's is taken) and no word on public addresses (EC2 forbids it with more than one interface)."""
+    """Return an interface without subnet (it gets the group's) and without public address setting, which EC2 rejects if
+    there is more than one interface."""
     return {
         "network_card_index": one.network_card,
         "device_index": one.device,

@@ -1,4 +1,4 @@
-"""The VPC that a stack makes for itself."""
+"""VPC created by the stack."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from infra.plan.subnet_cidrs import zone_addresses
 
 
 class Subnets(Protocol):
-    """What the rest of a stack needs of its network, whether it made it or found it."""
+    """What other components need from the network, new or existing."""
 
     @property
     def vpc_id(self) -> pulumi.Input[str]: ...
 
     @property
     def private_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]:
-        """Zone -> subnets of nodes."""
+        """Zone -> subnets for nodes."""
         ...
 
     @property
@@ -29,23 +29,23 @@ class Subnets(Protocol):
 
     @property
     def reachable_cidrs(self) -> Sequence[str]:
-        """Where nodes may go: anywhere where there is a way out, else no further than the VPC."""
+        """Egress of nodes: everywhere if the network has a route to the internet, otherwise the VPC only."""
         ...
 
     @property
     def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
-        """AWS services beside, by name."""
+        """Prefix lists of AWS services that nodes may reach as well, by service name."""
         ...
 
     @property
     def routes(self) -> Sequence[pulumi.Resource]:
-        """What must be there before an instance in a private subnet can reach anything."""
+        """Resources that give instances in private subnets egress."""
         ...
 
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """A VPC of somebody else; nothing of it is changed, and its way out is its own affair."""
+    """Existing VPC. The stack changes nothing in it and assumes that it has the egress it needs."""
 
     vpc_id: str
     private_subnets: Mapping[str, Sequence[str]]
@@ -62,7 +62,7 @@ class NetworkArgs:
     cidr: str
     zones: Sequence[str]
     nat_zones: Sequence[str]
-    """Zones with a NAT gateway; none: a closed network. A zone without one uses the first's."""
+    """Zones with a NAT gateway; empty: a private network. Other zones use the first gateway."""
     # flow logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -70,10 +70,10 @@ class NetworkArgs:
 
 class Network(pulumi.ComponentResource):
     """Creates:
-    - a VPC whose default security group lets nothing through, with flow logs
-    - per zone a private subnet and, unless the network is closed, a public one
-    - an internet gateway and NAT gateways, unless the network is closed
-    - the gateway endpoint of S3, through which image layers come without NAT costs
+    - a VPC with flow logs and a default security group without rules
+    - a private subnet per zone and, unless the network is private, a public one
+    - an internet gateway and NAT gateways, unless the network is private
+    - a gateway endpoint for S3, so that image layers cost no NAT traffic
     """
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -86,7 +86,7 @@ class Network(pulumi.ComponentResource):
         self._routes: list[pulumi.Resource] = []
         private_tables = {zone: self._create_route_table(f"private-{zone}", self._private[zone]) for zone in args.zones}
         if args.nat_zones:
-            self._create_ways_out(private_tables)
+            self._create_internet_access(private_tables)
         self._s3 = self._create_s3_endpoint(private_tables)
         self._create_flow_logs()
         self.register_outputs({"vpcId": self.vpc_id})
@@ -97,7 +97,7 @@ class Network(pulumi.ComponentResource):
             f"{self._name}-vpc",
             cidr_block=self._args.cidr,
             enable_dns_support=True,
-            enable_dns_hostnames=True,  # both: EKS's private endpoint, interface endpoints and EFS are found by name
+            enable_dns_hostnames=True,  # private EKS endpoint, interface endpoints and EFS need both
             tags=naming.tags(Name=f"{self._name}-vpc"),
             opts=self._child,
         )
@@ -126,7 +126,7 @@ class Network(pulumi.ComponentResource):
         )
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
-        """A table per private subnet always, so that more NAT gateways change routes and not tables."""
+        """Create one table per private subnet, so that adding NAT gateways changes routes only."""
         table = aws.ec2.RouteTable(
             f"{self._name}-{key}-route-table",
             vpc_id=self._vpc.id,
@@ -143,7 +143,7 @@ class Network(pulumi.ComponentResource):
         )
         self._routes.append(association)
 
-    def _create_ways_out(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> None:
+    def _create_internet_access(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> None:
         args, name = self._args, self._name
         gateway = aws.ec2.InternetGateway(
             f"{name}-internet-gateway",
@@ -185,7 +185,7 @@ class Network(pulumi.ComponentResource):
             subnet_id=self._public[zone].id,
             allocation_id=address.id,
             tags=self._args.naming.tags(Name=f"{self._name}-nat-{zone}"),
-            # EC2 refuses a NAT gateway in a VPC without a way to the internet, and NAT must go before the way goes
+            # EC2 rejects a NAT gateway in a VPC without an internet route, and the route must outlive the gateway.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[internet]),
         )
 

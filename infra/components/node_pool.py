@@ -1,4 +1,4 @@
-"""A managed node group of one instance type: GPU pools and the CPU pool alike."""
+"""Managed node group of one instance type, for GPU pools and the CPU pool."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class NodePoolArgs:
     subnet_ids: Sequence[pulumi.Input[str]]
     placement_group: pulumi.Input[str] | None = None
     after: Sequence[pulumi.Resource] = ()
-    """What a node needs to start and join."""
+    """Resources that a node needs to start and join."""
 
 
 class NodePool(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disks, metadata of version 2 only, reservation and placement, tags, boot text
-    - a managed node group with repair, whose desired size is left alone where the autoscaler owns it
-    - tags on its auto scaling group: cost, and what the autoscaler must know to start from zero
+    - a launch template: interfaces, encrypted disks, IMDSv2, reservation and placement, tags, user data
+    - a managed node group with repair; its desired size is ignored if the autoscaler owns it
+    - tags on its Auto Scaling group: cost allocation, and what the autoscaler needs to scale from zero
     """
 
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -60,29 +60,29 @@ class NodePool(pulumi.ComponentResource):
             root_device=ROOT_DEVICE,
             root_volume_gib=spec.root_volume_gib,
             user_data=self._user_data(),
-            # EKS adds the cluster security group only to a template without security groups
+            # EKS adds the cluster security group only to templates without security groups.
             security_groups=groups,
             network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
             image_id=spec.ami_id,
-            # EKS wants the type here for capacity blocks, and on the node group otherwise
+            # EKS requires the type here for capacity blocks, and on the node group otherwise.
             instance_type=spec.instance_type if is_block else None,
             market="capacity-block" if is_block else None,
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
         )
-        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get their
-        # tags from the Auto Scaling group.
+        # A changed tag would be a new template version, for which EKS replaces every node of the pool. Instances get
+        # their tags from the Auto Scaling group.
         opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
         return launch_template.create(f"{self._name}-launch-template", args, opts)
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
-            return self._boot_text(None)
+            return self._render_user_data(None)
         cluster = self._args.cluster
         access = pulumi.Output.all(cluster.name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr)
-        return access.apply(lambda values: self._boot_text(ClusterAccess(*values)))
+        return access.apply(lambda values: self._render_user_data(ClusterAccess(*values)))
 
-    def _boot_text(self, cluster: ClusterAccess | None) -> str:
+    def _render_user_data(self, cluster: ClusterAccess | None) -> str:
         spec = self._spec
         config = eks_node.node_config(
             raid0=spec.raid0, pinned_memory=spec.pinned_memory, cluster=cluster, labels=spec.labels, taints=spec.taints
@@ -93,13 +93,13 @@ class NodePool(pulumi.ComponentResource):
 
     def _create_node_group(self) -> aws.eks.NodeGroup:
         spec, args = self._spec, self._args
-        own_ami = spec.ami_id is not None
+        custom_ami = spec.ami_id is not None
         return aws.eks.NodeGroup(
             self._name,
             cluster_name=args.cluster.name,
-            # From the control plane, so that nodes upgrade after it; EKS does not know the version of one's own AMI
-            version=None if own_ami else args.cluster.version,
-            ami_type=None if own_ami else spec.ami_type,
+            # From the control plane, so that nodes upgrade after it. EKS does not know the version of a custom AMI.
+            version=None if custom_ami else args.cluster.version,
+            ami_type=None if custom_ami else spec.ami_type,
             instance_types=None if spec.capacity == "CAPACITY_BLOCK" else [spec.instance_type],
             capacity_type=spec.capacity,
             node_role_arn=args.node_role_arn,
@@ -113,26 +113,27 @@ class NodePool(pulumi.ComponentResource):
             labels=spec.labels,
             taints=[{"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in spec.taints] or None,
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT" if spec.surge else "MINIMAL"},
-            # one at a time: a repair takes a node from under a job
+            # One at a time: a repair interrupts the job on the node.
             node_repair_config={"enabled": True, "max_parallel_nodes_repaired_count": 1},
             tags={**self._tags, **({PLACEMENT_TAG: spec.placement} if spec.placement else {}), **spec.autoscaler_tags},
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
                 ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
-                # Without it the next run would only forget the failure. With it always, a running group would be replaced
-                # after a failed change of its size.
+                # Without this, the next `pulumi up` would only clear the failure. If always set, a failed resize would
+                # replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,
-                # EKS takes a template with an AMI for one without, and back, for no group that exists
-                replacement_trigger="own AMI" if own_ami else "AMI of EKS",
-                # two groups at once would want the reserved instances twice
+                # EKS cannot switch an existing group between templates with and without an AMI.
+                replacement_trigger="own AMI" if custom_ami else "AMI of EKS",
+                # Creating the new group first would need the reserved instances twice.
                 delete_before_replace=spec.reservation is not None,
             ),
         )
 
     def _tag_auto_scaling_group(self) -> None:
-        """EKS does not hand a node group's tags to its auto scaling group. Of the group's and the template's tags of one name,
-        an instance gets the group's: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
+        """Tag the Auto Scaling group, because EKS does not copy the node group's tags to it. If group and template have
+        a tag of the same name, instances get the group's:
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"""
         group = self._group.resources[0].autoscaling_groups[0].name
         for key, value in {**self._tags, **self._spec.autoscaler_tags}.items():
             aws.autoscaling.Tag(
@@ -156,4 +157,4 @@ _EFFECTS: Final[Mapping[str, str]] = {
     "NoExecute": "NO_EXECUTE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
 }
-"""Kubernetes' words for taints -> EKS's."""
+"""Taint effects: Kubernetes name -> EKS name."""

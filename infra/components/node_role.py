@@ -1,4 +1,4 @@
-"""What nodes may do."""
+"""IAM role of EKS nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
 MANAGED_POLICIES: Final = (
-    "AmazonEKSWorkerNodePolicy",  # join the cluster, ask for pod credentials
+    "AmazonEKSWorkerNodePolicy",  # join the cluster, request pod credentials
     "AmazonEC2ContainerRegistryPullOnly",  # pull images
-    "AmazonSSMManagedInstanceCore",  # a shell through Session Manager: no SSH port, no key pair
+    iam.SESSION_MANAGER,
 )
-"""https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html; the CNI's policy is on the CNI's own role."""
+"""https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The CNI has its own role."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class NodeRoleArgs:
 
 
 class NodeRole(pulumi.ComponentResource):
-    """Creates the role of all nodes: what EKS demands, a shell through Session Manager, and the exchange of public keys."""
+    """Creates the role of all nodes with the policies that EKS requires, Session Manager, and the exchange of public
+    keys."""
 
     def __init__(self, name: str, args: NodeRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NodeRole", name, None, opts)
@@ -35,7 +36,7 @@ class NodeRole(pulumi.ComponentResource):
         self._role = aws.iam.Role(
             name,
             description=f"Nodes of {args.naming.cluster}",
-            assume_role_policy=iam.to_json(iam.assumed_by_service("ec2.amazonaws.com")),
+            assume_role_policy=iam.to_json(iam.assumed_by_service(iam.EC2)),
             tags=args.naming.tags(Name=name),
             opts=child,
         )
@@ -60,5 +61,5 @@ class NodeRole(pulumi.ComponentResource):
 
     @property
     def attachments(self) -> Sequence[pulumi.Resource]:
-        """What must be attached before a node starts, and stay until the last one is gone."""
+        """Policy attachments, which must exist before a node starts and until the last one is deleted."""
         return self._attachments

@@ -1,12 +1,17 @@
-"""Who may talk to nodes, and to whom they may talk."""
+"""Security group of all nodes: ingress and egress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.naming import ANYWHERE, COMPONENT, Naming
+
+HTTPS: Final = 443
+ALL_PROTOCOLS: Final = "-1"
+AMONG_NODES: Final = "All traffic among nodes: EFA, NCCL, MPI, SSH, pods"
 
 
 @dataclass(frozen=True)
@@ -14,17 +19,17 @@ class NodeSecurityGroupArgs:
     naming: Naming
     vpc_id: pulumi.Input[str]
     egress_cidrs: Sequence[str]
-    """`0.0.0.0/0` where images and AWS are reached over NAT; the VPC's own addresses in a closed network."""
+    """`0.0.0.0/0` if nodes reach registries and AWS over NAT; the VPC's addresses in a private network."""
     egress_prefix_lists: Mapping[str, pulumi.Input[str]]
-    """AWS services that a closed network reaches through gateway endpoints, by name."""
+    """AWS services that a private network reaches through gateway endpoints, by name."""
 
 
 class NodeSecurityGroup(pulumi.ComponentResource):
     """Creates the security group of all nodes, with
-    - all traffic among its members, both ways: EFA works with nothing less, and an open egress rule does not cover it
-      (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html)
-    - egress as wide as the network is
-    - no other ingress: the control plane comes in through the cluster security group
+    - all traffic among its members, ingress and egress: EFA requires both, and an egress rule to 0.0.0.0/0 is not
+      enough (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html)
+    - egress to everything that the network can reach
+    - no other ingress: the control plane uses the cluster security group
     """
 
     def __init__(self, name: str, args: NodeSecurityGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -42,15 +47,15 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             f"{name}-self-ingress",
             security_group_id=self._group.id,
             referenced_security_group_id=self._group.id,
-            ip_protocol="-1",
-            description="All traffic among nodes: EFA, NCCL, MPI, SSH, pods",
+            ip_protocol=ALL_PROTOCOLS,
+            description=AMONG_NODES,
             tags=args.naming.tags(Name=f"{name}-self-ingress"),
             opts=self._child,
         )
-        self._egress("self", "All traffic among nodes: EFA, NCCL, MPI, SSH, pods", to_group=self._group.id)
+        self._egress("self", AMONG_NODES, to_group=self._group.id)
         for cidr in args.egress_cidrs:
-            what = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
-            self._egress(cidr, what, to_cidr=cidr)
+            purpose = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
+            self._egress(cidr, purpose, to_cidr=cidr)
         for service, prefix_list in args.egress_prefix_lists.items():
             self._egress(service, f"{service} through its gateway endpoint", to_prefix_list=prefix_list)
         self.register_outputs({"id": self.id})
@@ -64,16 +69,16 @@ class NodeSecurityGroup(pulumi.ComponentResource):
         to_cidr: str | None = None,
         to_prefix_list: pulumi.Input[str] | None = None,
     ) -> None:
-        https = 443 if to_prefix_list is not None else None
+        port = HTTPS if to_prefix_list is not None else None
         aws.vpc.SecurityGroupEgressRule(
             f"{self._name}-{key}-egress",
             security_group_id=self._group.id,
             referenced_security_group_id=to_group,
             cidr_ipv4=to_cidr,
             prefix_list_id=to_prefix_list,
-            ip_protocol="-1" if https is None else "tcp",
-            from_port=https,
-            to_port=https,
+            ip_protocol=ALL_PROTOCOLS if port is None else "tcp",
+            from_port=port,
+            to_port=port,
             description=description,
             tags=self._naming.tags(Name=f"{self._name}-{key}-egress"),
             opts=self._child,

@@ -1,4 +1,4 @@
-"""Nodes of one pool close together."""
+"""Placement group of a pool."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class PlacementArgs:
 
 
 class Placement(pulumi.ComponentResource):
-    """Creates a cluster placement group: instances on one spine of the network, in one zone."""
+    """Creates a cluster placement group: instances close together on the network, in one zone."""
 
     def __init__(self, name: str, args: PlacementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Placement", name, None, opts)

@@ -1,4 +1,4 @@
-"""An IAM role for the pods of one Kubernetes service account (EKS Pod Identity)."""
+"""IAM role for the pods of one Kubernetes service account (EKS Pod Identity)."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from infra.naming import COMPONENT, Naming
 
 @dataclass(frozen=True)
 class ManagedPolicy:
-    """A policy that AWS maintains, by its ARN."""
+    """AWS managed policy."""
 
     arn: str
 
@@ -24,15 +24,15 @@ class PodRoleArgs:
     namespace: str
     service_account: str
     policy: pulumi.Input[str] | ManagedPolicy
-    """What its pods may do."""
+    """Permissions of the pods."""
     cluster_name: pulumi.Input[str] | None = None
-    """Given: the role is handed to the service account here. Not given: an EKS add-on does that itself."""
+    """If given, the component associates the role with the service account. EKS add-ons do that themselves."""
 
 
 class PodRole(pulumi.ComponentResource):
     """Creates:
-    - a role that only pods of the service account, in the namespace, in the cluster can take
-    - with a cluster: the Pod Identity association that hands it to them
+    - a role that only pods of the service account in this namespace and cluster can assume
+    - the Pod Identity association with the service account, if a cluster is given
     """
 
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -72,10 +72,10 @@ class PodRole(pulumi.ComponentResource):
 
     @property
     def association(self) -> pulumi.Resource | None:
-        """What must be there before a pod starts that shall get the role; None where an add-on hands it over."""
+        """Association, which must exist before a pod that uses the role starts; None if an add-on creates it."""
         return self._association
 
     @property
     def permission(self) -> pulumi.Resource:
-        """What must be there before a pod with the role can do its work."""
+        """Policy of the role, without which its pods have no permissions."""
         return self._permission

@@ -1,4 +1,4 @@
-"""AWS's services inside the VPC, for a network without a way out."""
+"""VPC endpoints of AWS services, for networks without a route to the internet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.node_security_group import HTTPS
 from infra.naming import COMPONENT, Naming
 
 FOR_EKS: Final = (
@@ -26,15 +27,15 @@ FOR_EKS: Final = (
 """https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
 
 FOR_EC2: Final = (
-    "autoscaling",  # join service: who belongs to the cluster
+    "autoscaling",  # join service: looks up the cluster's members
     "ec2",
     "ec2messages",  # Session Manager
     "elasticfilesystem",  # EFS mount helper
     "ssm",  # Session Manager
     "ssmmessages",
-    "sts",  # join service: who am I
+    "sts",  # join service: looks up its own identity
 )
-"""Of plain EC2 clusters; S3 has its gateway."""
+"""Services that EC2 clusters use. S3 has a gateway endpoint."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class PrivateEndpoints(pulumi.ComponentResource):
             security_group_id=group.id,
             referenced_security_group_id=args.client_security_group_id,
             ip_protocol="tcp",
-            from_port=443,
-            to_port=443,
+            from_port=HTTPS,
+            to_port=HTTPS,
             description="Nodes call AWS",
             tags=args.naming.tags(Name=f"{name}-nodes-ingress"),
             opts=child,
@@ -92,5 +93,5 @@ class PrivateEndpoints(pulumi.ComponentResource):
 
     @property
     def endpoints(self) -> Sequence[pulumi.Resource]:
-        """What must be there before a node can start in a closed network."""
+        """Endpoints, which must exist before a node can start in a private network."""
         return self._endpoints

@@ -1,4 +1,4 @@
-"""One file system for code, data and checkpoints of all jobs."""
+"""Shared file system for the code, data and checkpoints of all jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ DIRECTORY_MODE: Final = "0775"
 
 @dataclass(frozen=True)
 class NewFileSystem:
-    """How a file system of the stack's own is made."""
+    """Settings of a new file system."""
 
     vpc_id: pulumi.Input[str]
     subnets: Mapping[str, pulumi.Input[str]]
-    """Zone -> where its mount target goes."""
+    """Zone -> subnet of its mount target."""
     client_security_group_id: pulumi.Input[str]
     infrequent_access_after_days: int | None
     backup: bool
@@ -34,14 +34,14 @@ class SharedStorageArgs:
     naming: Naming
     account: Account
     source: NewFileSystem | str
-    """A new one, or the id of an existing one, of which nothing is changed."""
+    """A new file system, or the id of an existing one. The stack never changes an existing one."""
 
 
 class SharedStorage(pulumi.ComponentResource):
     """Creates:
-    - an encrypted EFS file system with elastic throughput that refuses unencrypted transport (or takes an existing one)
-    - a mount target in each zone, open to nodes only
-    - the access point through which jobs see one directory as one user, the same that images and login users have
+    - an encrypted EFS file system with elastic throughput that rejects unencrypted transport (or uses an existing one)
+    - a mount target in each zone, reachable by nodes only
+    - an access point that gives jobs one directory and the user id that images and login users have
     """
 
     def __init__(self, name: str, args: SharedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -133,7 +133,7 @@ class SharedStorage(pulumi.ComponentResource):
 
     @property
     def mount_targets(self) -> Sequence[pulumi.Resource]:
-        """What must be there before a node can mount; none for a file system of somebody else."""
+        """Mount targets, which must exist before a node can mount; empty for an existing file system."""
         return self._mount_targets
 
     @property
@@ -142,7 +142,7 @@ class SharedStorage(pulumi.ComponentResource):
 
 
 def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
-    """To cheaper storage after so many days without a read, back at the first read."""
+    """Move files to cheaper storage after this many days without a read, and back at the first read."""
     if days is None:
         return []
     unit = "DAY" if days == 1 else "DAYS"

@@ -1,4 +1,4 @@
-"""What must be known at plan time, read from AWS with boto3 in one place and handed on as plain values."""
+"""What AWS reports at plan time, read with boto3 in one place and passed on as plain values."""
 
 from infra.facts.gather import gather
 from infra.facts.model import (

@@ -1,8 +1,8 @@
-"""Who asks, and how much the account may run."""
+"""The caller, and the quotas of the account."""
 
 from collections.abc import Iterable
 
-from infra.facts.clients import Clients, asked, is_error
+from infra.facts.clients import Clients, is_error, query
 from infra.facts.model import Caller
 from infra.facts.vcpu_quotas import Quota, quota
 from infra.settings.pools import OnDemand, Spot
@@ -10,15 +10,18 @@ from infra.settings.stack import Settings
 
 
 def caller(clients: Clients) -> Caller:
-    """The caller as STS names it; an assumed role (SSO's too) is resolved to the role's ARN with its path, since that is what
-    EKS access entries take. Raises FactsError where AWS cannot be asked at all."""
-    identity = asked(clients.region, clients.sts.get_caller_identity)
+    """Return the caller as reported by STS. Raises FactsError if AWS cannot be queried at all.
+
+    For an assumed role (SSO too) the principal is resolved later to the role's ARN with its path, as EKS access entries
+    require.
+    """
+    identity = query(clients.region, clients.sts.get_caller_identity)
     arn: str = identity["Arn"]
     return Caller(account=identity["Account"], arn=arn, principal_arn=None if role_name(arn) else _principal(arn))
 
 
 def role_name(arn: str) -> str | None:
-    """The role of `arn:aws:sts::123456789012:assumed-role/Admin/session`.
+    """Return the role name in `arn:aws:sts::123456789012:assumed-role/Admin/session`.
 
     >>> role_name("arn:aws:sts::123456789012:assumed-role/Admin/session"), role_name("arn:aws:iam::123456789012:user/ada")
     ('Admin', None)
@@ -37,7 +40,7 @@ def role_arn(clients: Clients, name: str) -> str:
 
 
 def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
-    """The quotas that limit the stack by code, and the types whose quota is not known."""
+    """Return the quotas that limit the stack, by code, and the instance types without a known quota."""
     found: dict[str, Quota] = {}
     unknown: list[str] = []
     wanted = [(settings.target.head_type, False)]
@@ -52,7 +55,7 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
 
 
 def is_limited(capacity: object) -> bool:
-    """Whether instances count against a quota when they start; reserved ones counted when they were reserved."""
+    """True if instances count against a quota when they start. Reserved ones counted when they were reserved."""
     return isinstance(capacity, OnDemand | Spot)
 
 

@@ -1,4 +1,4 @@
-"""boto3 clients for plan-time reads: short timeouts, patient with throttling, and AWS's errors as sentences."""
+"""boto3 clients for plan-time reads: short timeouts, retries when throttled, and readable errors."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 CONNECT_SECONDS = 3
 READ_SECONDS = 20
 ATTEMPTS = 6
-"""AWS throttles describe calls of busy accounts; adaptive retries slow down until it answers."""
+"""AWS throttles describe calls of busy accounts; adaptive retries slow down until a call succeeds."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -28,7 +28,7 @@ _BAD_CREDENTIALS = {
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
-_LOG_IN = "log in (`aws sso login`, AWS_PROFILE) and check with `aws sts get-caller-identity`"
+_LOG_IN = "Log in (`aws sso login`, AWS_PROFILE) and check with `aws sts get-caller-identity`"
 
 
 class Denied(Exception):
@@ -36,7 +36,7 @@ class Denied(Exception):
 
 
 class Clients:
-    """One client per service, made on first use, all for one region."""
+    """One client per service, created on first use, all for one Region."""
 
     def __init__(self, region: str) -> None:
         import boto3.session
@@ -57,7 +57,7 @@ class Clients:
 
     @cached_property
     def sts(self) -> Any:
-        return self._client("sts", attempts=2)  # the first call: credentials or network at fault must show at once
+        return self._client("sts", attempts=2)  # the first call: report wrong credentials or a broken network quickly
 
     @cached_property
     def ec2(self) -> Any:
@@ -87,15 +87,15 @@ class Clients:
     def quotas(self) -> Any:
         return self._client("service-quotas")
 
-    def make(self, settings: "Settings") -> None:
-        """Make the clients that the settings need: boto3 makes them safely in one thread only."""
+    def create(self, settings: "Settings") -> None:
+        """Create the clients that the settings need. boto3 is not thread-safe while it creates clients."""
         _ = self.ec2, self.quotas, self.eks if settings.is_eks else self.autoscaling
         if settings.storage.existing_file_system_id:
             _ = self.efs
 
 
-def asked(region: str, question: Callable[[], Result]) -> Result:
-    """The answer of AWS, or a FactsError (Denied where only the permission is missing)."""
+def query(region: str, call: Callable[[], Result]) -> Result:
+    """Call AWS and return the result. Raises Denied if the caller lacks the permission, else FactsError."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -107,36 +107,40 @@ def asked(region: str, question: Callable[[], Result]) -> Result:
     )
 
     try:
-        return question()
+        return call()
     except (NoCredentialsError, PartialCredentialsError):
-        raise FactsError(f"AWS cannot be asked: there are no credentials; {_LOG_IN}") from None
+        raise FactsError(f"AWS could not be queried: no credentials found. {_LOG_IN}") from None
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code in _DENIED:
             raise Denied(_action(error)) from None
         if code in _BAD_CREDENTIALS:
-            raise FactsError(f"AWS refuses the credentials ({code}); {_LOG_IN}") from None
-        raise FactsError(f"AWS cannot be asked: {error}") from None
+            raise FactsError(f"AWS rejects the credentials ({code}). {_LOG_IN}") from None
+        raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
-        raise FactsError(f"AWS cannot be reached in region {region}{_known(region)}: {_one_line(str(error))}") from None
-    except BotoCoreError as error:  # profiles and single sign-on, above all
-        raise FactsError(f"AWS cannot be asked: {_one_line(str(error)).rstrip('.')}; {_LOG_IN}") from None
+        raise FactsError(f"AWS is not reachable in Region {region}{_misspelling(region)}: {_one_line(str(error))}") from None
+    except BotoCoreError as error:  # mostly profiles and single sign-on
+        raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
+
+
+asked = query
+"""Older name, which cli/ and infra/recovery still import."""
 
 
 def is_error(error: Exception, *codes: str) -> bool:
-    """Whether an exception is AWS's answer with one of the codes."""
+    """True if an exception is an AWS error with one of the codes."""
     response = getattr(error, "response", {})
     return response.get("Error", {}).get("Code") in codes
 
 
 def _action(error: Any) -> str:
-    """`ec2:DescribeVpcs`, from AWS's own words where they say it."""
-    named = re.search(r"perform:? ([a-z0-9-]+:[A-Za-z]+)", str(error))
-    return named[1] if named else str(error.operation_name)
+    """Return the denied action, such as `ec2:DescribeVpcs`, from AWS's message if it contains it."""
+    match = re.search(r"perform:? ([a-z0-9-]+:[A-Za-z]+)", str(error))
+    return match[1] if match else str(error.operation_name)
 
 
-def _known(region: str) -> str:
-    """A hint where the region may be a slip of the pen; a region younger than the SDK is not in its list."""
+def _misspelling(region: str) -> str:
+    """Return a hint if the Region may be misspelled. The SDK does not know Regions newer than itself."""
     import boto3.session
 
     regions = boto3.session.Session().get_available_regions("ec2")

@@ -1,4 +1,4 @@
-"""What EC2 says: zones, instance types, an existing VPC, reservations, placement groups, images."""
+"""What EC2 reports: zones, instance types, an existing VPC, reservations, placement groups, images."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
@@ -9,7 +9,8 @@ from infra.facts.model import CapacityReservation, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Zones where EKS takes no subnet for a control plane: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+"""Zones where EKS accepts no control plane subnets:
+https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
 def zones(clients: Clients) -> tuple[Zone, ...]:
@@ -26,7 +27,7 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
 
 
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
-    """The named types that exist. A filter, unlike a list of names, does not fail for the others."""
+    """Return the named types that exist. Unlike a list of names, a filter does not fail for unknown ones."""
     described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
     return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
 
@@ -61,11 +62,11 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
-    """The named subnets that exist."""
+    """Return the named subnets that exist."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
     tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
-    public = {subnet["SubnetId"] for subnet in described if _leads_to_internet(subnet, tables)}
+    public = {subnet["SubnetId"] for subnet in described if _has_internet_gateway(subnet, tables)}
     return {
         subnet["SubnetId"]: Subnet(
             id=subnet["SubnetId"],
@@ -79,8 +80,8 @@ def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
     }
 
 
-def _leads_to_internet(subnet: Any, tables: Iterable[Any]) -> bool:
-    """Whether the subnet's route table, its own or else the VPC's main one, has a route to an internet gateway."""
+def _has_internet_gateway(subnet: Any, tables: Iterable[Any]) -> bool:
+    """True if the subnet's route table (its own, else the VPC's main one) has a route to an internet gateway."""
     main, own = None, None
     for table in tables:
         if table["VpcId"] != subnet["VpcId"]:
@@ -93,13 +94,13 @@ def _leads_to_internet(subnet: Any, tables: Iterable[Any]) -> bool:
 
 
 def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
-    """Zones of the subnets that the stack made."""
+    """Return the zones of the subnets that the stack created."""
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
-    """The VPC that the stack made; beside it, until the next `up`, one that an interrupted run made."""
+    """Return the VPC of the stack. Until the next `up` there may be a second one from an interrupted operation."""
     found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 
@@ -137,19 +138,19 @@ def _reservation(described: Any) -> CapacityReservation:
 
 
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
-    """The named placement groups that exist -> their strategy."""
+    """Return existing placement group -> strategy, of the named ones."""
     found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
     return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
-    """The named AMIs that exist -> their architecture."""
+    """Return existing AMI -> architecture, of the named ones."""
     found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
     return {image["ImageId"]: image["Architecture"] for image in found}
 
 
 def _is_one_of(name: str, values: Iterable[str]) -> dict[str, Any]:
-    """A filter; `*` and `?` would be wild cards in it."""
+    """Return a filter. `*` and `?` are wildcards in filters and must be escaped."""
     return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
 

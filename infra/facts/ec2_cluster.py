@@ -1,4 +1,4 @@
-"""What a plain EC2 cluster has already, and the AMI that its nodes start from."""
+"""Existing resources of an EC2 cluster, and the AMI of its nodes."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from infra.facts.instance_types import Architecture
 from infra.facts.model import Ami, Existing, ExistingPool
 from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, STACK_TAG
 
-PLAIN = "ec2"
-"""Value of the AMI's tag: made for nodes of plain clusters, not of EKS."""
+EC2_CLUSTER_AMI = "ec2"
+"""Tag value of AMIs for EC2 clusters, as opposed to EKS."""
 
 
 def existing(clients: Clients, stack: str) -> Existing:
-    """The workers' group of a stack; empty where there is none."""
+    """Return the Auto Scaling group of a stack's workers, if it exists."""
     wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
     pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=wanted)
-    # a group that is being deleted says so
+    # Only groups that are being deleted have a status.
     groups = [group for page in pages for group in page["AutoScalingGroups"] if "Status" not in group]
     tagged = [(group, {tag["Key"]: tag["Value"] for tag in group["Tags"]}) for group in groups]
     return next((_existing(clients, group, tags) for group, tags in tagged if POOL_TAG in tags), Existing())
@@ -43,12 +43,12 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
 
 
 def _template(clients: Clients, group: Any) -> dict[str, Any]:
-    """The launch template's data that the group's next instance gets."""
+    """Return the launch template data for the group's next instance."""
     named = group.get("LaunchTemplate")
     if not named:
         return {}
-    asked = {"LaunchTemplateId": named["LaunchTemplateId"], "Versions": [named["Version"]]}
-    versions = clients.ec2.describe_launch_template_versions(**asked)["LaunchTemplateVersions"]
+    version = {"LaunchTemplateId": named["LaunchTemplateId"], "Versions": [named["Version"]]}
+    versions = clients.ec2.describe_launch_template_versions(**version)["LaunchTemplateVersions"]
     return dict(versions[0]["LaunchTemplateData"]) if versions else {}
 
 
@@ -58,8 +58,13 @@ def ami(clients: Clients, id: str) -> Ami | None:
 
 
 def newest_ami(clients: Clients, architecture: Architecture, openmpi: int) -> Ami | None:
-    """The newest AMI of this account with the tags that Packer's templates set."""
-    wanted = {f"tag:{AMI_TAG}": PLAIN, f"tag:{OPENMPI_TAG}": str(openmpi), "architecture": architecture, "state": "available"}
+    """Return the newest AMI of this account with the tags set by the Packer templates."""
+    wanted = {
+        f"tag:{AMI_TAG}": EC2_CLUSTER_AMI,
+        f"tag:{OPENMPI_TAG}": str(openmpi),
+        "architecture": architecture,
+        "state": "available",
+    }
     filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
     found = clients.ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
     return _ami(max(found, key=lambda one: (one["CreationDate"], one["ImageId"]))) if found else None

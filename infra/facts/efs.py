@@ -1,4 +1,4 @@
-"""What EFS says of an existing file system."""
+"""What EFS reports about an existing file system."""
 
 from infra.facts.clients import Clients
 from infra.facts.model import FileSystem

@@ -1,4 +1,4 @@
-"""What EKS offers, and what of it the stack has."""
+"""What EKS offers, and what the stack already has."""
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ PARALLEL = 4
 
 
 def minor(version: str) -> int:
-    """The minor of `1.35`."""
+    """Return the minor version: 35 for `1.35`."""
     return int(version.partition(".")[2])
 
 
@@ -24,7 +24,7 @@ def kubernetes_versions(clients: Clients) -> tuple[str, ...]:
 
 
 def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
-    """The versions of the named add-ons for a Kubernetes version; an add-on that EKS does not have is absent."""
+    """Return the versions of the named add-ons for a Kubernetes version. Add-ons that EKS does not offer are absent."""
     with ThreadPoolExecutor(PARALLEL) as threads:
         answers = threads.map(lambda addon: (addon, _versions(clients, kubernetes_version, addon)), sorted(addons))
         return {addon: versions for addon, versions in answers if versions}
@@ -40,7 +40,7 @@ def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozense
 
 
 def existing(clients: Clients, name: str) -> Existing:
-    """The cluster of a stack and its pools; empty where there is none."""
+    """Return the cluster of a stack and its pools, if they exist."""
     try:
         cluster = clients.eks.describe_cluster(name=name)["cluster"]
     except clients.eks.exceptions.ResourceNotFoundException:
@@ -57,7 +57,7 @@ def existing(clients: Clients, name: str) -> Existing:
 
 
 def _node_groups(clients: Clients, cluster: str) -> list[Any]:
-    """The node groups that are pools."""
+    """Return the node groups that are pools of the stack."""
     pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
     names = [name for page in pages for name in page["nodegroups"]]
     with ThreadPoolExecutor(PARALLEL) as threads:
@@ -65,7 +65,7 @@ def _node_groups(clients: Clients, cluster: str) -> list[Any]:
 
 
 def _node_group(clients: Clients, cluster: str, name: str) -> Any:
-    """A node group of ours that is not about to go."""
+    """Return a node group, unless it is not a pool or is being deleted."""
     try:
         group = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
     except clients.eks.exceptions.ResourceNotFoundException:

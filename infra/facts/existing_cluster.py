@@ -1,4 +1,4 @@
-"""What must be known of an existing cluster at plan time, read with the user's kubeconfig in one place."""
+"""What an existing cluster reports at plan time, read with the user's kubeconfig."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,29 +17,29 @@ from infra.settings.existing import ExistingSettings, Kubeconfig
 
 MIB: Final = 1024**2
 PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
-"""Pods of NVIDIA's own DaemonSet."""
-PASSING_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that come and go with a node's state: no pod of a job shall tolerate them."""
+"""Selects the pods of NVIDIA's DaemonSet."""
+TRANSIENT_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of taints that depend on the state of a node. Job pods must not tolerate them."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node, as far as the platform and jobs care."""
+    """The properties of a node that the platform and jobs use."""
 
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    """Without those that come and go with its state."""
+    """Without transient taints."""
     cpu_millis: int
     memory_mib: int
     gpus: int | None
-    """What it offers now; None where no device plugin ever said anything."""
+    """GPUs that the node offers now; None if no device plugin ever registered."""
     has_plugin: bool = False
-    """NVIDIA's device plugin runs there and is ready: no GPUs now means that it finds none."""
+    """NVIDIA's device plugin is ready on the node: if it offers no GPUs, the plugin found none."""
 
     @property
-    def refuses(self) -> bool:
-        """Whether pods without tolerations are kept away."""
+    def repels_pods(self) -> bool:
+        """True if a taint keeps away pods without tolerations."""
         return any(taint.effect in ("NoSchedule", "NoExecute") for taint in self.taints)
 
     def has(self, selector: Mapping[str, str]) -> bool:
@@ -48,12 +48,12 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What was read."""
+    """What the cluster reports."""
 
     server: str
     context: str
     version: str
-    """Major and minor, like 1.35."""
+    """Major and minor version, such as 1.35."""
     nodes: tuple[Node, ...]
     storage_classes: frozenset[str] = frozenset()
     manifests: Manifests = field(default_factory=lambda: manifests.NONE)
@@ -62,40 +62,40 @@ class ClusterFacts:
         return tuple(node for node in self.nodes if node.has(selector))
 
 
-def kubeconfig_file(asked: Kubeconfig) -> Path | None:
-    """The file that settings name; None where the environment says it."""
-    return Path(asked.path).expanduser() if asked.path else None
+def kubeconfig_file(wanted: Kubeconfig) -> Path | None:
+    """Return the file named in the settings; None if the environment decides."""
+    return Path(wanted.path).expanduser() if wanted.path else None
 
 
 def gather(settings: ExistingSettings) -> ClusterFacts:
-    """Read from the cluster what the settings make necessary. Raises FactsError."""
-    way = _way(settings.target.kubeconfig)
-    ask = _Questions(way)
-    version = ask.version()
+    """Read what the settings require from the cluster. Raises FactsError."""
+    connection = _connect(settings.target.kubeconfig)
+    api = _Api(connection)
+    version = api.version()
     plugins = {
         pod["spec"].get("nodeName", "")
-        for pod in ask.items(f"api/v1/namespaces/{KUBE_SYSTEM}/pods", PLUGIN_SELECTOR)
+        for pod in api.items(f"api/v1/namespaces/{KUBE_SYSTEM}/pods", PLUGIN_SELECTOR)
         if any(one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", ()))
     }
     return ClusterFacts(
-        way.server,
-        way.context,
+        connection.server,
+        connection.context,
         version,
-        tuple(node_of(one, plugins) for one in ask.items("api/v1/nodes")),
-        frozenset(one["metadata"]["name"] for one in ask.items("apis/storage.k8s.io/v1/storageclasses")),
+        tuple(node_of(one, plugins) for one in api.items("api/v1/nodes")),
+        frozenset(one["metadata"]["name"] for one in api.items("apis/storage.k8s.io/v1/storageclasses")),
         manifests.load(manifests_of(settings.platform), settings.platform.manifest_mirror),
     )
 
 
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
-    """A node from its object; `plugins`: the nodes on which NVIDIA's device plugin is ready."""
+    """Return a node from its Kubernetes object. `plugins`: names of nodes on which NVIDIA's device plugin is ready."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
     taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]
     return Node(
         metadata["name"],
         metadata.get("labels", {}),
-        tuple(taint for taint in taints if not taint.key.startswith(PASSING_TAINTS)),
+        tuple(taint for taint in taints if not taint.key.startswith(TRANSIENT_TAINTS)),
         millis_of(offered.get("cpu", "0")),
         bytes_of(offered.get("memory", "0")) // MIB,
         int(offered[GPU_RESOURCE]) if GPU_RESOURCE in offered else None,
@@ -103,24 +103,24 @@ def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
     )
 
 
-def _way(asked: Kubeconfig) -> kubeconfigs.ApiConnection:
-    file = kubeconfig_file(asked)
+def _connect(wanted: Kubeconfig) -> kubeconfigs.ApiConnection:
+    file = kubeconfig_file(wanted)
     if file is not None and not file.is_file():
-        raise FactsError(f"target.kubeconfig.path: there is no file {file}; name the cluster's kubeconfig")
+        raise FactsError(f"target.kubeconfig.path: {file} does not exist. Set it to the cluster's kubeconfig")
     try:
-        return kubeconfigs.load(file, asked.context)
+        return kubeconfigs.load(file, wanted.context)
     except kubeconfigs.Unusable as error:
         raise FactsError(f"target.kubeconfig: {error}") from None
 
 
-class _Questions:
-    """Reads, each of which is needed: what goes wrong ends as a sentence."""
+class _Api:
+    """Required reads from the API server. All failures become a FactsError."""
 
-    def __init__(self, way: kubeconfigs.ApiConnection) -> None:
-        self._way = way
+    def __init__(self, connection: kubeconfigs.ApiConnection) -> None:
+        self._connection = connection
 
     def version(self) -> str:
-        """Major and minor, like 1.35."""
+        """Return major and minor version, such as 1.35."""
         found = self._object("version", {"major", "minor"})
         return f"{found['major']}.{found['minor'].rstrip('+')}"
 
@@ -128,36 +128,39 @@ class _Questions:
         return self._object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
 
     def _object(self, path: str, needed: set[str], query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """What the API server answers, with the fields that every one has in this answer."""
+        """Return the API server's response, which must have the needed fields."""
         text = self._get(path, query or {})
         try:
             found = json.loads(text)
         except ValueError:
             found = None
         if not isinstance(found, dict) or not needed <= found.keys():
-            server, context = self._way.server, self._way.context
-            raise FactsError(f"target.kubeconfig: {server} answers, but is no Kubernetes; look at context {context}")
+            server, context = self._connection.server, self._connection.context
+            raise FactsError(f"target.kubeconfig: {server} is not a Kubernetes API server. Check context {context}")
         return found
 
     def _get(self, path: str, query: Mapping[str, str]) -> bytes:
         from kubernetes.client.exceptions import ApiException
 
         try:
-            return bytes(self._way.call("GET", path, query).data)
+            return bytes(self._connection.call("GET", path, query).data)
         except ApiException as error:
             raise FactsError(self._refused(error.status, path)) from None
         except kubeconfigs.NoAnswer as error:
-            way_out = "is the cluster up, and does the file name its address of today?"
-            raise FactsError(f"target.kubeconfig: no cluster answers at {self._way.server} ({error}); {way_out}") from None
+            fix = "Check that the cluster is up and that its address in the kubeconfig is current"
+            raise FactsError(f"target.kubeconfig: {self._connection.server} does not respond ({error}). {fix}") from None
 
     def _refused(self, status: int, path: str) -> str:
-        who = f"the credentials of context {self._way.context}"
+        server, context = self._connection.server, self._connection.context
         match status:
-            case 401 | 403 if not self._way.has_credentials:
-                way_out = "give it some, or take the administrator's kubeconfig"
-                return f"target.kubeconfig: context {self._way.context} has no credentials for {self._way.server}; {way_out}"
+            case 401 | 403 if not self._connection.has_credentials:
+                fix = "Add credentials, or use the administrator's kubeconfig"
+                return f"target.kubeconfig: context {context} has no credentials for {server}. {fix}"
             case 401:
-                return f"target.kubeconfig: {self._way.server} does not accept {who}; they may have expired, have new ones made"
+                return (
+                    f"target.kubeconfig: {server} rejects the credentials of context {context}. They may have expired; renew them"
+                )
             case 403:
-                return f"target.kubeconfig: {who} may not read /{path}; `pulumi up` needs the rights of cluster-admin"
-        return f"target.kubeconfig: {self._way.server} answers {status} to /{path}; is it a Kubernetes cluster?"
+                fix = "`pulumi up` needs cluster-admin permissions"
+                return f"target.kubeconfig: the credentials of context {context} may not read /{path}. {fix}"
+        return f"target.kubeconfig: {server} responds with {status} to /{path}. Check that it is a Kubernetes cluster"

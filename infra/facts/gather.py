@@ -1,4 +1,4 @@
-"""All questions to AWS, and to upstream, at once, since each answer takes a round trip."""
+"""All queries to AWS and to upstream, in parallel, because each one takes a round trip."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from infra.facts import account, ec2, ec2_cluster, efs, eks, manifests
-from infra.facts.clients import Clients, Denied, asked
+from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
 from infra.naming import STACK_TAG
@@ -29,8 +29,8 @@ Answer = TypeVar("Answer")
 PARALLEL = 16
 
 
-class _Questions:
-    """Questions under way. Without the answer to a needed one there is no plan; the others leave a sentence behind."""
+class _Queries:
+    """Queries in progress. A required query that fails stops the plan; an optional one is listed in `unchecked`."""
 
     def __init__(self, threads: ThreadPoolExecutor, region: str, arn: str) -> None:
         self._threads = threads
@@ -38,21 +38,21 @@ class _Questions:
         self._arn = arn
         self.unchecked: list[str] = []
 
-    def needed(self, question: Callable[[], Answer]) -> "Future[Answer]":
-        return self._threads.submit(self._ask_needed, question)
+    def required(self, call: Callable[[], Answer]) -> "Future[Answer]":
+        return self._threads.submit(self._run_required, call)
 
-    def optional(self, what: str, question: Callable[[], Answer], otherwise: Answer) -> "Future[Answer]":
-        return self._threads.submit(self._ask_optional, what, question, otherwise)
+    def optional(self, what: str, call: Callable[[], Answer], otherwise: Answer) -> "Future[Answer]":
+        return self._threads.submit(self._run_optional, what, call, otherwise)
 
-    def _ask_needed(self, question: Callable[[], Answer]) -> Answer:
+    def _run_required(self, call: Callable[[], Answer]) -> Answer:
         try:
-            return asked(self._region, question)
+            return query(self._region, call)
         except Denied as denied:
-            raise FactsError(f"{self._arn} may not call {denied}; allow it, nothing can be planned without it") from None
+            raise FactsError(f"{self._arn} may not call {denied}, which planning requires. Allow it") from None
 
-    def _ask_optional(self, what: str, question: Callable[[], Answer], otherwise: Answer) -> Answer:
+    def _run_optional(self, what: str, call: Callable[[], Answer], otherwise: Answer) -> Answer:
         try:
-            return asked(self._region, question)
+            return query(self._region, call)
         except Denied as denied:
             self.unchecked.append(f"{what}: {self._arn} may not call {denied}")
         except FactsError as error:
@@ -61,40 +61,40 @@ class _Questions:
 
 
 def gather(settings: Settings) -> Facts:
-    """Read from AWS what the settings make necessary. Raises FactsError."""
-    clients = asked(settings.region, lambda: Clients(settings.region))
+    """Read what the settings require from AWS. Raises FactsError."""
+    clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
-    clients.make(settings)
+    clients.create(settings)
     with ThreadPoolExecutor(PARALLEL) as threads:
-        return _ask_all(settings, clients, caller, _Questions(threads, settings.region, caller.arn))
+        return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
 
 
-def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questions) -> Facts:
+def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
     names = {pool.instance_type for pool in settings.pools} | {settings.target.head_type}
     names.discard("")
     quotas_needed, without_quota = account.quotas_needed(settings)
 
-    types = ask.needed(lambda: ec2.instance_types(clients, names))
-    offerings = ask.needed(lambda: ec2.offerings(clients, names))
-    zones = ask.needed(lambda: ec2.zones(clients))
-    stack_zones = ask.needed(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
-    stack_vpcs = ask.needed(lambda: ec2.stack_vpcs(clients, STACK_TAG, settings.stack))
-    existing = ask.needed(lambda: _existing(settings, clients))
-    principal = _principal(clients, caller, ask)
-    quotas = ask.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
-    versions = ask.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), tuple[str, ...]())
-    addons = ask.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
-    named = _Named(settings, clients, ask)
-    upstream = ask.needed(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
+    types = queries.required(lambda: ec2.instance_types(clients, names))
+    offerings = queries.required(lambda: ec2.offerings(clients, names))
+    zones = queries.required(lambda: ec2.zones(clients))
+    stack_zones = queries.required(lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
+    stack_vpcs = queries.required(lambda: ec2.stack_vpcs(clients, STACK_TAG, settings.stack))
+    existing = queries.required(lambda: _existing(settings, clients))
+    principal = _principal(clients, caller, queries)
+    quotas = queries.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
+    versions = queries.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), tuple[str, ...]())
+    addons = queries.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
+    named = _NamedResources(settings, clients, queries)
+    upstream = queries.required(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
 
     missing_types = names - types.result().keys()
-    all_types = ask.needed(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
-    ask.unchecked.extend(f"vCPU quota of {name}: AWS's list of quotas does not name it" for name in without_quota)
-    limits, there = quotas.result(), existing.result()
-    ami = ask.needed(lambda: _ami(settings, clients, there, types.result())).result()
+    all_types = queries.required(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
+    queries.unchecked.extend(f"vCPU quota of {name}: not in AWS's list of quotas" for name in without_quota)
+    limits, found = quotas.result(), existing.result()
+    ami = queries.required(lambda: _ami(settings, clients, found, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
-    ask.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS does not say it" for code in unread)
-    own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != there.cluster_vpc_id)), None)
+    queries.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value" for code in unread)
+    own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != found.cluster_vpc_id)), None)
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
@@ -107,10 +107,10 @@ def _ask_all(settings: Settings, clients: Clients, caller: Caller, ask: _Questio
         kubernetes_versions=versions.result(),
         addon_versions=addons.result(),
         ami=ami,
-        existing=replace(there, zones=stack_zones.result(), own_vpc=own_vpc),
+        existing=replace(found, zones=stack_zones.result(), own_vpc=own_vpc),
         manifests=upstream.result(),
     )
-    return replace(named.add_to(facts), unchecked=tuple(sorted(ask.unchecked)))
+    return replace(named.add_to(facts), unchecked=tuple(sorted(queries.unchecked)))
 
 
 def _existing(settings: Settings, clients: Clients) -> Existing:
@@ -120,7 +120,8 @@ def _existing(settings: Settings, clients: Clients) -> Existing:
 
 
 def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mapping[str, InstanceType]) -> Ami | None:
-    """The AMI of a plain EC2 cluster: the user's, else the one that its workers have, else the newest of this account."""
+    """Return the AMI of an EC2 cluster: the one in the settings, else that of its workers, else the newest of this
+    account."""
     if settings.is_eks:
         return None
     named = settings.ec2.ami_id or existing.ami_id
@@ -135,7 +136,7 @@ def wanted_manifests(settings: Settings) -> tuple[Pinned, ...]:
 
 
 def manifests_of(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
-    """The upstream files that what is wanted of a platform is made from."""
+    """Return the upstream files that the selected parts of the platform need."""
     return (
         *((NVIDIA_MANIFEST,) if platform.device_plugin else ()),
         *((MPI_OPERATOR_MANIFEST,) if platform.mpi_operator else ()),
@@ -147,14 +148,14 @@ def _quotas(clients: Clients, codes: Iterable[str]) -> dict[str, float] | None:
     return account.quota_values(clients, codes)
 
 
-def _principal(clients: Clients, caller: Caller, ask: _Questions) -> "Future[str | None]":
+def _principal(clients: Clients, caller: Caller, queries: _Queries) -> "Future[str | None]":
     role = account.role_name(caller.arn)
     if role is None:
         known: Future[str | None] = Future()
         known.set_result(caller.principal_arn)
         return known
     _ = clients.iam
-    return ask.optional("the IAM role behind the caller", lambda: account.role_arn(clients, role), None)
+    return queries.optional("the IAM role behind the caller", lambda: account.role_arn(clients, role), None)
 
 
 def _kubernetes_versions(settings: Settings, clients: Clients) -> tuple[str, ...]:
@@ -170,10 +171,10 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
     return eks.addon_versions(clients, version, {*addon_versions(version), *settings.eks.addon_versions})
 
 
-class _Named:
-    """Questions about what the stack names by id."""
+class _NamedResources:
+    """Queries about existing resources that the settings name."""
 
-    def __init__(self, settings: Settings, clients: Clients, ask: _Questions) -> None:
+    def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
         vpc_id, subnet_ids = settings.network.vpc_id, settings.network.subnet_ids
         groups = {name for pool in settings.pools if (name := pool.own_placement_group)}
         image_ids = {pool.ami_id for pool in settings.pools if pool.ami_id}
@@ -181,12 +182,12 @@ class _Named:
         file_system_id = settings.storage.existing_file_system_id
         self.ids = {*subnet_ids, *groups, *image_ids, *reservation_ids, vpc_id or "", file_system_id or ""} - {""}
 
-        self.vpc = ask.needed(lambda: ec2.vpc(clients, vpc_id) if vpc_id else None)
-        self.subnets = ask.needed(lambda: ec2.subnets(clients, subnet_ids) if subnet_ids else {})
-        self.groups = ask.needed(lambda: ec2.placement_groups(clients, groups) if groups else {})
-        self.images = ask.needed(lambda: ec2.images(clients, image_ids) if image_ids else {})
-        self.file_system = ask.needed(lambda: efs.file_system(clients, file_system_id) if file_system_id else None)
-        self.reservations = [ask.needed(partial(ec2.reservation, clients, one)) for one in sorted(reservation_ids)]
+        self.vpc = queries.required(lambda: ec2.vpc(clients, vpc_id) if vpc_id else None)
+        self.subnets = queries.required(lambda: ec2.subnets(clients, subnet_ids) if subnet_ids else {})
+        self.groups = queries.required(lambda: ec2.placement_groups(clients, groups) if groups else {})
+        self.images = queries.required(lambda: ec2.images(clients, image_ids) if image_ids else {})
+        self.file_system = queries.required(lambda: efs.file_system(clients, file_system_id) if file_system_id else None)
+        self.reservations = [queries.required(partial(ec2.reservation, clients, one)) for one in sorted(reservation_ids)]
 
     def add_to(self, facts: Facts) -> Facts:
         vpc, file_system, subnets = self.vpc.result(), self.file_system.result(), self.subnets.result()

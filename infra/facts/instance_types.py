@@ -1,4 +1,4 @@
-"""EC2's facts about an instance type -> what a pool needs: GPUs, EFA interfaces, slots, the quota that limits it. Pure."""
+"""Properties of an instance type that pools need, from what EC2 reports: GPUs, EFA interfaces, slots. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -15,36 +15,36 @@ class NetworkCard:
     index: int
     maximum_interfaces: int
     efa: bool | None
-    """Whether the card takes an EFA interface; None where the SDK's model does not tell."""
+    """True if the card supports an EFA interface; None if the SDK's model does not contain it."""
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What EC2 says of one type (DescribeInstanceTypes), as plain values."""
+    """What EC2 reports about one type (DescribeInstanceTypes), as plain values."""
 
     name: str
     architecture: Architecture
     vcpus: int
     memory_mib: int
     gpus: int
-    """Whole GPUs; a type with a part of one has 0."""
+    """Whole GPUs; 0 for types with a fraction of one."""
     gpu_manufacturer: str | None
     gpu_name: str | None
     gpu_memory_mib: int
     """Memory of one GPU."""
     efa_maximum: int
-    """Most EFA interfaces; 0 without EFA."""
+    """Maximum number of EFA interfaces; 0 without EFA."""
     network_cards: tuple[NetworkCard, ...]
     line_rate_gbps: float | None
     """NetworkPerformance as a number; None for "Up to ..." types."""
     instance_store_gb: int
-    """NVMe on the instance; 0 without."""
+    """Size of local NVMe disks; 0 without."""
     placement_strategies: frozenset[str]
     usage_classes: frozenset[str]
 
     @property
     def slots(self) -> int:
-        """Ranks that one node takes: one a GPU, else one a vCPU."""
+        """Ranks per node: one per GPU, or one per vCPU without GPUs."""
         return self.gpus or self.vcpus
 
     @property
@@ -53,7 +53,7 @@ class InstanceType:
 
     @classmethod
     def from_ec2(cls, described: Mapping[str, Any]) -> "InstanceType":
-        """One element of DescribeInstanceTypes' `InstanceTypes`."""
+        """Convert one element of `InstanceTypes` in the DescribeInstanceTypes response."""
         network = described["NetworkInfo"]
         gpus = described.get("GpuInfo", {}).get("Gpus", [])
         first: Mapping[str, Any] = gpus[0] if gpus else {}
@@ -77,7 +77,7 @@ class InstanceType:
 
 
 def _network_card(described: Mapping[str, Any]) -> NetworkCard:
-    types = described.get("InterfaceTypes")  # only newer SDKs pass it on
+    types = described.get("InterfaceTypes")  # only newer SDKs return it
     return NetworkCard(
         index=described["NetworkCardIndex"],
         maximum_interfaces=described["MaximumNetworkInterfaces"],
@@ -86,16 +86,10 @@ def _network_card(described: Mapping[str, Any]) -> NetworkCard:
 
 
 def line_rate(performance: str) -> float | None:
-    """`4x 100 Gigabit` as 400; None where AWS promises no rate (`Up to 25 Gigabit`, `High`).
+    """Convert `4x 100 Gigabit` to 400; None if AWS guarantees no rate (`Up to 25 Gigabit`, `High`).
 
     >>> line_rate("4x 100 Gigabit"), line_rate("Up to 25 Gigabit")
     (400.0, None)
     """
     match = re.fullmatch(r"(?:(\d+)x )?([\d.]+) Gigabit", performance)
     return float(match[1] or 1) * float(match[2]) if match else None
-
-
-# --- EFA ---------------------------------------------------------------------------------------------------------------
-
-
-# --- quotas ------------------------------------------------------------------------------------------------------------

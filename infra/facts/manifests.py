@@ -1,6 +1,6 @@
-"""Upstream's manifests: fetched once, judged by their content, kept in the user's cache. None is part of this repository.
+"""Upstream manifests: fetched once, verified by their hash, kept in the user's cache. None is part of this repository.
 
-A mirror, for closed networks, is a folder or an https address in which the files lie as on raw.githubusercontent.com:
+A mirror, for air-gapped networks, is a folder or an https address with the same paths as raw.githubusercontent.com:
 <owner>/<repository>/<version>/<file>.
 """
 
@@ -25,19 +25,19 @@ MIRROR_VARIABLE: Final = "GPUMPI_MANIFEST_MIRROR"
 PARALLEL: Final = 8
 TIMEOUT_SECONDS: Final = 15.0
 ATTEMPTS: Final = 2
-"""One more than one: the first connection of a day may be slow."""
+"""Two, because the first connection of the day may be slow."""
 
 Objects = Sequence[Mapping[str, Any]]
 """The objects of one file."""
 
 
 class Unavailable(Exception):
-    """A manifest cannot be had; the message says why, in words that end a sentence."""
+    """A manifest is not available. The message is the reason, worded to end a sentence."""
 
 
 @dataclass(frozen=True)
 class Manifests:
-    """Files by their path, and for those that could not be had why."""
+    """Manifests by path, and the reason for each missing one."""
 
     objects: Mapping[str, Objects]
     missing: Mapping[str, str]
@@ -50,14 +50,14 @@ NONE: Final = Manifests({}, {})
 
 
 def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
-    """Read and check the files: from the cache, from the mirror if there is one, else from upstream."""
-    place = mirror or os.environ.get(MIRROR_VARIABLE) or UPSTREAM
+    """Read and verify the files: from the cache, else from the mirror if there is one, else from upstream."""
+    source = mirror or os.environ.get(MIRROR_VARIABLE) or UPSTREAM
     objects: dict[str, Objects] = {}
     missing: dict[str, str] = {}
 
     def one(file: Pinned) -> tuple[str, Objects | Unavailable]:
         try:
-            return file.path, _parsed(_content(file, place))
+            return file.path, _parsed(_content(file, source))
         except Unavailable as error:
             return file.path, error
 
@@ -75,14 +75,14 @@ def cache_folder() -> Path:
     return Path(base) / "gpumpi" / "manifests"
 
 
-def _content(file: Pinned, place: str) -> bytes:
+def _content(file: Pinned, source: str) -> bytes:
     cached = cache_folder() / f"{file.sha256}.yaml"
     if cached.exists() and _digest(content := cached.read_bytes()) == file.sha256:
         return content
-    address = f"{place.rstrip('/')}/{file.path}"
-    content = _fetched(address) if "://" in place else _read(Path(address).expanduser())
+    address = f"{source.rstrip('/')}/{file.path}"
+    content = _fetched(address) if "://" in source else _read(Path(address).expanduser())
     if (found := _digest(content)) != file.sha256:
-        raise Unavailable(f"{address} is not the file that was tested: its sha256 is {found}, not {file.sha256}")
+        raise Unavailable(f"{address} does not match its pinned hash: sha256 is {found}, expected {file.sha256}")
     _keep(cached, content)
     return content
 
@@ -115,7 +115,8 @@ def _fetched(address: str) -> bytes:
 
 
 def _keep(cached: Path, content: bytes) -> None:
-    """Whole or not at all, also when several runs want it at once; a cache that cannot be written is no reason to stop."""
+    """Write a file to the cache atomically, because several processes may write it. Ignores a cache that is not
+    writable."""
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as part:
@@ -126,7 +127,7 @@ def _keep(cached: Path, content: bytes) -> None:
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C reads a megabyte in a tenth of a second, the other in ten."""
+"""The C loader reads a megabyte in a tenth of a second, the Python one in ten seconds."""
 
 
 def _parsed(content: bytes) -> Objects:

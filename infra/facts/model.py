@@ -1,4 +1,4 @@
-"""The shape of the facts: plain values, no client, no future."""
+"""Types of the facts: plain values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from infra.facts.manifests import NONE, Manifests
 
 
 class FactsError(Exception):
-    """AWS cannot be asked; the message is a sentence for the user."""
+    """AWS or the cluster could not be queried. The message is for the user."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Vpc:
 
 @dataclass(frozen=True)
 class OwnVpc:
-    """The VPC that a stack made."""
+    """VPC created by the stack."""
 
     id: str
     cidr: str
@@ -59,7 +59,7 @@ class CapacityReservation:
     total: int
     available: int
     placement_group: str | None = None
-    """Name of the placement group that it was made in."""
+    """Name of its placement group."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class FileSystem:
     id: str
     state: str
     mount_targets: Mapping[str, str]
-    """Zone -> VPC of the mount target there; a file system has them in one VPC at a time."""
+    """Zone -> VPC of its mount target. A file system has mount targets in one VPC at a time."""
 
 
 @dataclass(frozen=True)
 class Ami:
-    """What nodes of a plain EC2 cluster start from."""
+    """AMI of EC2 cluster nodes."""
 
     id: str
     architecture: Architecture
@@ -83,7 +83,7 @@ class Ami:
 
 @dataclass(frozen=True)
 class ExistingPool:
-    """A node group (or a plain cluster's group of workers) that this stack made before."""
+    """Existing node group of this stack, or Auto Scaling group of an EC2 cluster's workers."""
 
     zone: str
     min_size: int
@@ -93,40 +93,40 @@ class ExistingPool:
     """All zones that its nodes may be in, by name."""
     subnet_ids: frozenset[str] = frozenset()
     instance_type: str | None = None
-    """None where only its launch template knows."""
+    """None if only its launch template contains the type."""
     placement: str | None = None
-    """What `placementGroup: auto` came to when the pool was made; None where the question did not arise."""
+    """Choice of `placementGroup: auto` when the pool was created; None if there was nothing to choose."""
     failed: bool = False
-    """EKS could not create it; no node ever ran in it."""
+    """EKS failed to create it, so it never had nodes."""
 
 
 @dataclass(frozen=True)
 class Existing:
-    """What this stack has already: choices made then stay put."""
+    """Existing resources of this stack, whose earlier choices are kept."""
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
-    """Zones of the VPC that this stack made, by name."""
+    """Zones of the VPC created by this stack, by name."""
     pools: Mapping[str, ExistingPool] = field(default_factory=dict)
-    """By pool name, the system pool included."""
+    """By pool name, including the system pool."""
     cluster_vpc_id: str | None = None
     cluster_zones: tuple[str, ...] = ()
-    """Zones in which the control plane has its interfaces, by name; for the life of the cluster."""
+    """Zones of the control plane's network interfaces, by name. They never change."""
     own_vpc: OwnVpc | None = None
-    """The VPC that this stack made."""
+    """VPC created by this stack."""
     ami_id: str | None = None
-    """The AMI of a plain EC2 cluster's workers."""
+    """AMI of an EC2 cluster's workers."""
     has_public_endpoint: bool = False
-    """Whether the Kubernetes API is reached from outside its network."""
+    """True if the Kubernetes API is reachable from outside the VPC."""
 
 
 @dataclass(frozen=True)
 class Caller:
     account: str
     arn: str
-    """As STS says it."""
+    """As reported by STS."""
     principal_arn: str | None
-    """The IAM user or role behind it (assumed roles and SSO resolved, with path); None where it cannot be known."""
+    """The IAM user or role of the caller (assumed roles and SSO resolved, with path); None if unknown."""
 
     @property
     def is_root(self) -> bool:
@@ -135,17 +135,17 @@ class Caller:
 
 @dataclass(frozen=True)
 class Facts:
-    """Plain values. A fact that could not be read is absent and named in `unchecked`, never guessed."""
+    """What AWS reports. Values that could not be read are absent and listed in `unchecked`, never guessed."""
 
     region: str
     partition: str
     caller: Caller
     zones: tuple[Zone, ...]
-    """Zones of the region that EKS can use, by name."""
+    """Zones of the Region that EKS can use, by name."""
     instance_types: Mapping[str, InstanceType]
-    """The types that the stack names and that exist."""
+    """Existing instance types named by the stack."""
     type_names: frozenset[str]
-    """All types of the region; filled only when the stack names an unknown one."""
+    """All types of the Region; only filled if the stack names an unknown type."""
     offerings: Mapping[str, frozenset[str]]
     """Instance type -> names of the zones that offer it."""
     quotas: Mapping[str, float]
@@ -153,21 +153,21 @@ class Facts:
     kubernetes_versions: tuple[str, ...]
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
-    """EKS add-on -> its versions for the wanted Kubernetes version."""
+    """EKS add-on -> its versions for the stack's Kubernetes version."""
     vpc: Vpc | None = None
     subnets: Mapping[str, Subnet] = field(default_factory=dict)
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
-    """Existing placement group the stack names -> its strategy."""
+    """Existing placement group named by the stack -> its strategy."""
     file_system: FileSystem | None = None
     images: Mapping[str, Architecture] = field(default_factory=dict)
-    """AMI id the stack names -> its architecture."""
+    """Existing AMI named by the stack -> its architecture."""
     ami: Ami | None = None
-    """What the nodes of a plain EC2 cluster start from; None where there is none."""
+    """AMI of the nodes of an EC2 cluster; None if not found."""
     existing: Existing = Existing()
     manifests: Manifests = NONE
-    """Upstream's manifests that the stack's platform is made of."""
+    """Upstream manifests of the stack's platform."""
     not_found: frozenset[str] = frozenset()
-    """Ids and names that the stack says and AWS does not know."""
+    """Ids and names in the settings that AWS does not know."""
     unchecked: tuple[str, ...] = ()
-    """Sentences: what could not be read and why."""
+    """What could not be read, and the reasons."""

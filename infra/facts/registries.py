@@ -1,8 +1,8 @@
-"""Where EKS keeps its own images: an account for most regions, and others for the rest."""
+"""Registries of EKS's own images: one account for most Regions, others for the rest."""
 
 from typing import Final
 
-USUAL_ACCOUNT: Final = "602401143452"
+DEFAULT_ACCOUNT: Final = "602401143452"
 
 _ACCOUNTS: Final = {
     "af-south-1": "877085696533",
@@ -31,6 +31,6 @@ _ACCOUNTS: Final = {
 
 
 def eks_registry(region: str) -> str:
-    """The registry of a region, without a repository."""
+    """Return the registry host of a Region."""
     suffix = ".cn" if region.startswith("cn-") else ""
-    return f"{_ACCOUNTS.get(region, USUAL_ACCOUNT)}.dkr.ecr.{region}.amazonaws.com{suffix}"
+    return f"{_ACCOUNTS.get(region, DEFAULT_ACCOUNT)}.dkr.ecr.{region}.amazonaws.com{suffix}"

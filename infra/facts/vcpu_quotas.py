@@ -1,4 +1,4 @@
-"""The EC2 vCPU quota that limits an instance type, on demand and as spot."""
+"""EC2 vCPU quotas of instance types, On-Demand and Spot."""
 
 import re
 from dataclasses import dataclass
@@ -14,13 +14,11 @@ class Quota:
 
 
 STANDARD: Final = Quota("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances")
-
-
 STANDARD_SPOT: Final = Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests")
 
 
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
-# Letters that a type's name begins with -> the quota. Families that no pool of ours can have are left out.
+# First letters of the type -> quota. Only families that pools can have.
 _ON_DEMAND: Final = {
     "g": Quota("L-DB2E81BA", "Running On-Demand G and VT instances"),
     "p": Quota("L-417A185B", "Running On-Demand P instances"),
@@ -29,7 +27,7 @@ _ON_DEMAND: Final = {
 }
 
 
-# Spot P types are counted by generation; the table does not say which quota the sixth one belongs to.
+# Spot P types are counted by generation. The table does not list a quota for the sixth generation.
 _SPOT: Final = {
     "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
     "p2": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
@@ -41,14 +39,14 @@ _SPOT: Final = {
 
 
 _LETTERS: Final = {"gr": "g", "vt": "g", "im": "i", "is": "i"}
-"""Types whose letters are not their family's."""
+"""Types whose first letters differ from their family."""
 
 
 def quota(type_name: str, *, spot: bool) -> Quota | None:
-    """The quota that limits a type on demand or as spot; None where AWS's table does not name one.
+    """Return the quota for a type, On-Demand or Spot; None if AWS's table has none.
 
-    Reserved capacity needs none beside: a reservation counted when it was made, a Capacity Block has a quota of its own for
-    its purchase.
+    Reserved capacity does not count: a reservation counted when it was created, and buying a Capacity Block has its own
+    quota.
     """
     match = re.match(r"([a-z]+)(\d*)", type_name)
     if match is None:

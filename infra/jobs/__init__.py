@@ -1,1 +1,1 @@
-"""One model of a job -> plain Kubernetes manifests, by pure functions."""
+"""Job model, and pure functions that turn a job into Kubernetes manifests."""

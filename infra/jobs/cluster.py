@@ -1,31 +1,31 @@
-"""What a job must know of its cluster. `pulumi up` leaves it in the cluster as a ConfigMap, so that a kubeconfig is all that
-somebody needs to submit a job."""
+"""Cluster description for jobs. `pulumi up` stores it in the cluster as a ConfigMap, so that users need only a
+kubeconfig to submit jobs."""
 
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.naming import JOB_NAMESPACE, POOL_LABEL, SYSTEM_POOL
+from infra.naming import JOB_NAMESPACE, PLATFORM_NAMESPACE, POOL_LABEL, SYSTEM_POOL
 
 CONFIG_MAP: Final = "gpumpi-cluster"
-CONFIG_MAP_NAMESPACE: Final = "gpumpi-system"
+CONFIG_MAP_NAMESPACE: Final = PLATFORM_NAMESPACE
 CONFIG_MAP_KEY: Final = "cluster.json"
 
 VERSION: Final = 1
-"""Of the form below; a command line that is older than the cluster's description says so instead of guessing."""
+"""Version of the format. A command line older than the cluster's description reports an error instead of guessing."""
 
 Transport = Literal["efa", "tcp"]
 
 
 class _Described(BaseModel):
-    """Frozen and camelCase in JSON; a key that this version does not know is left alone."""
+    """Frozen, and camelCase in JSON. Unknown keys are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True, validate_by_name=True)
 
 
 class TaintDescription(_Described):
-    """What pods must tolerate."""
+    """A taint that pods must tolerate."""
 
     key: str
     value: str = ""
@@ -33,62 +33,63 @@ class TaintDescription(_Described):
 
 
 class PoolDescription(_Described):
-    """Nodes of one kind, and what one of them offers to pods."""
+    """A pool of equal nodes, and what each node offers to pods."""
 
     name: str
     instance_type: str = ""
     gpus: int = 0
-    """`nvidia.com/gpu` of one node."""
+    """`nvidia.com/gpu` per node."""
     slots: int
-    """Ranks that one node takes when a job says nothing: its GPUs, without GPUs its vCPUs."""
+    """Default ranks per node: its GPUs, or its vCPUs without GPUs."""
     efa: int = 0
-    """`vpc.amazonaws.com/efa` of one node."""
+    """`vpc.amazonaws.com/efa` per node."""
     hugepages_mib: int = 0
-    """`hugepages-2Mi` of one node, in MiB."""
+    """`hugepages-2Mi` per node, in MiB."""
     memory_mib: int
-    """What job pods may ask of one node: without hugepages, after the kubelet's reservations and the pods that run on every
+    """Memory per node for job pods: without huge pages, the kubelet's reservations and the pods that run on every
     node."""
     cpu_millis: int
-    """As memory, in thousandths of a CPU, before `cpu_request_factor`."""
+    """CPU per node for job pods, in thousandths of a CPU, before `cpu_request_factor`."""
     labels: dict[str, str] = {}
-    """Labels by which a pod selects the pool; the pool label alone is enough."""
+    """Labels of the nodes. The pool label alone selects them."""
     taints: tuple[TaintDescription, ...] = ()
     max_size: int
-    """Most nodes that the pool can ever have."""
+    """Maximum size of the pool."""
     line_rate_gbps: float | None = None
-    """What EC2 promises that one node's network carries, in Gbit/s; None where it promises nothing."""
+    """Network rate per node that EC2 guarantees, in Gbit/s; None without a guarantee."""
     transport: Transport = "tcp"
-    """What MPI shall use between nodes, and what the smoke job demands to see."""
+    """Transport of MPI between nodes. The smoke job fails if it sees another one."""
 
     @property
     def selector(self) -> dict[str, str]:
-        """Labels by which pods select the pool: its own one, where it has it."""
+        """Labels by which pods select the pool: the pool label if the nodes have it."""
         return {POOL_LABEL: self.labels[POOL_LABEL]} if POOL_LABEL in self.labels else self.labels
 
 
 class VolumeDescription(_Described):
-    """A volume that every pod of a job may mount."""
+    """A volume that all pods of a job may mount."""
 
     name: str
-    """How jobs call it."""
+    """Name of the volume in jobs."""
     claim: str
-    """The PersistentVolumeClaim in the namespace."""
+    """Name of the PersistentVolumeClaim in the namespace."""
     mount_path: str
 
 
 class NamespaceDescription(_Described):
-    """A namespace for jobs."""
+    """A job namespace."""
 
     name: str = JOB_NAMESPACE
     service_account: str = "default"
-    """For pods that call nobody; its token is not mounted."""
+    """For pods that call no API; its token is not mounted."""
     queue: str | None = None
-    """The LocalQueue that admits jobs; None where there is no queue."""
+    """The LocalQueue that admits jobs; None without a queue."""
     volumes: tuple[VolumeDescription, ...] = ()
     priority_classes: tuple[str, ...] = ()
     """What a job may name as its `priority`."""
     key_bucket: bool = False
-    """Whether its service account may exchange public keys through a bucket, which a ConfigMap of the namespace names."""
+    """True if the service account may exchange public keys through a bucket, which a ConfigMap in the namespace
+    names."""
 
 
 class ClusterDescription(_Described):
@@ -97,44 +98,44 @@ class ClusterDescription(_Described):
     version: Annotated[int, Field(ge=1)] = VERSION
     cluster: str
     pools: tuple[PoolDescription, ...]
-    """All of them, the CPU pool too."""
+    """All pools, including the CPU pool."""
     launcher_pool: str = SYSTEM_POOL
-    """Where launchers run."""
+    """Pool of the launchers."""
     namespaces: tuple[NamespaceDescription, ...] = (NamespaceDescription(),)
-    """The first one is where jobs go that name none."""
+    """The first one is the default namespace of jobs."""
     mpi_operator: bool = True
-    """Whether MPIJobs can run."""
+    """True if MPIJobs can run."""
     image_registry: str = ""
-    """Put before every image's whole name: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
+    """Prefix of all images: `a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """CPU requests are multiplied by it: below 1 where nodes only stand for larger ones."""
+    """Multiplier of CPU requests: below 1 if nodes stand in for larger ones."""
 
     def pool(self, name: str) -> PoolDescription | None:
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def namespace(self, name: str | None) -> NamespaceDescription | None:
-        """The namespace of that name, the first one without a name."""
+        """Return the namespace of this name, or the first one if no name is given."""
         return next((one for one in self.namespaces if name in (None, one.name)), None)
 
     def image(self, name: str) -> str:
-        """Where an image of that name is pulled from."""
+        """Return the image reference to pull."""
         prefix = self.image_registry.rstrip("/")
-        return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{whole_image_name(name)}"
+        return name if not prefix or name.startswith(f"{prefix}/") else f"{prefix}/{full_image_name(name)}"
 
     def to_json(self) -> str:
-        """The value under `CONFIG_MAP_KEY`."""
+        """Return the value of `CONFIG_MAP_KEY`."""
         return self.model_dump_json(by_alias=True, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterDescription":
-        """Raises ValueError where the text is no description."""
+        """Parse a description. Raises ValueError if the text is not one."""
         return cls.model_validate_json(text)
 
 
-def whole_image_name(name: str) -> str:
-    """As a node completes it.
+def full_image_name(name: str) -> str:
+    """Return an image name with registry and repository, as nodes complete it.
 
-    >>> whole_image_name("python:3"), whole_image_name("gpumpi/openmpi:5"), whole_image_name("nvcr.io/a/b:1")
+    >>> full_image_name("python:3"), full_image_name("gpumpi/openmpi:5"), full_image_name("nvcr.io/a/b:1")
     ('docker.io/library/python:3', 'docker.io/gpumpi/openmpi:5', 'nvcr.io/a/b:1')
     """
     first, slash, _ = name.partition("/")

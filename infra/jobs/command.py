@@ -1,4 +1,4 @@
-"""The launcher's command line: a program of ranks becomes one that starts them."""
+"""Command line of the launcher, which starts the ranks."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from infra.jobs.pods import SSH_PORT
 
 
 def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> list[str]:
-    """`mpirun -np 16 ... program`; a command that starts ranks itself is left as it is."""
+    """Return `mpirun -np 16 ... program`. Commands that start ranks themselves are not changed."""
     if job.starts_ranks_itself:
         return list(job.command)
-    if job.asks_horovodrun:
+    if job.needs_horovodrun_options:
         return _horovodrun(job, namespace, slots)
     names = [hostfile.host(job.name, namespace, number) for number in job.hosts or ()]
-    # Open MPI refuses a number beside `-npersocket` that the sockets, which only the node knows, don't give
+    # Open MPI rejects `-np` together with `-npersocket` unless it matches the sockets, which only the node knows.
     number = [] if job.per_socket is not None and job.ranks is None else ["-np", str(ranks(job, slots))]
     head = ["mpirun", *number]
     if job.mpi_implementation == "OpenMPI":
@@ -24,17 +24,19 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Ranks in all: what is said, else every slot that the job may use; `perSocket` may give fewer."""
+    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` may result in
+    fewer."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 
 
 def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
-    """It looks at each host by ssh before it calls `mpirun`, which it hands its whole environment; its cache would be at home."""
+    """Return the command with options. horovodrun checks each host by ssh, then runs `mpirun` with its whole
+    environment. Its cache is disabled because it would be in the home directory."""
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
-    reached = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]
-    return [job.command[0], "-np", str(ranks(job, slots)), "-H", hosts, *reached, *job.command[1:]]
+    options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]
+    return [job.command[0], "-np", str(ranks(job, slots)), "-H", hosts, *options, *job.command[1:]]
 
 
 def _open_mpi(job: Job, slots: int, hosts: Sequence[str], forwarded: Sequence[str]) -> list[str]:

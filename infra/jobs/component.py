@@ -1,4 +1,4 @@
-"""Jobs that a stack lists, registered by the same functions that serve the command line."""
+"""Jobs of a stack, rendered by the same functions as those of the command line."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from infra.platform import objects
 from infra.platform.site import Site
 
 NO_KEYS = KeyPair("", "")
-"""Stands for any key pair where a job's text is compared."""
+"""Placeholder key pair, so that digests of the same job are equal."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class StackJobsArgs:
 
 class StackJobs(pulumi.ComponentResource):
     """Creates:
-    - the objects of every job of the stack; none is waited for, and none goes before it leaves the stack file
-    - all of a job's objects anew, and so the job once more, when its text changes
+    - the objects of every job in the stack, without waiting for them; they stay until the job is removed from the stack
+      file
+    - if a job changes, all of its objects again, which runs the job once more
     """
 
     def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -50,15 +51,15 @@ class StackJobs(pulumi.ComponentResource):
         if job.launcher == "mpijob":
             self._register(main, text)
             return
-        # What a job's pods need is there before them; a keeper is there before what goes with it
-        made: list[pulumi.Resource] = []
-        keeper: Manifest | None = None
+        # Objects that pods need come first, and the cleanup controller before the objects that it owns.
+        created: list[pulumi.Resource] = []
+        cleanup_owner: Manifest | None = None
         for piece in [*others, main]:
-            one = self._register(piece, text, made, keeper if piece.owner == "keeper" else None)
+            one = self._register(piece, text, created, cleanup_owner if piece.owner == "cleanup controller" else None)
             if piece.manifest["kind"] == "Job" and piece is not main:
                 uid = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
-                keeper = owner_reference(piece.manifest, uid)
-            made.append(one)
+                cleanup_owner = owner_reference(piece.manifest, uid)
+            created.append(one)
 
     def _register(
         self, piece: Piece, text: str, after: Sequence[pulumi.Resource] = (), owner: Manifest | None = None
@@ -70,7 +71,7 @@ class StackJobs(pulumi.ComponentResource):
             pulumi.ResourceOptions(
                 replacement_trigger=text,
                 delete_before_replace=True,  # names are fixed
-                ignore_changes=["stringData"] if secret else None,  # every run of this program makes other keys
+                ignore_changes=["stringData"] if secret else None,  # every run of this program generates new keys
                 additional_secret_outputs=["stringData", "data"] if secret else None,
             ),
         )
@@ -88,13 +89,14 @@ class StackJobs(pulumi.ComponentResource):
 
 
 def digest(pieces: Sequence[Piece]) -> str:
-    """Of a job's objects: another one is another job."""
+    """Return the digest of a job's objects. A changed digest replaces the job."""
     whole = json.dumps([piece.manifest for piece in pieces], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
-    """An object whose readiness `up` does not wait for; secrets as Pulumi's secrets."""
+    """Return the manifest with an annotation that stops `up` from waiting, and with Secrets marked as secret in
+    Pulumi."""
     metadata = {**manifest["metadata"], "annotations": {"pulumi.com/skipAwait": "true"}}
     if owner is not None:
         metadata["ownerReferences"] = [owner]

@@ -1,4 +1,4 @@
-"""Which hosts ranks may run on, and how many each takes, in the form of each MPI."""
+"""Hostfiles: hosts and their slots, in the format of each MPI."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from infra.jobs.model import MpiImplementation
 
 DIRECTORY: Final = "/etc/mpi"
 PATH: Final = f"{DIRECTORY}/hostfile"
-"""Where a launcher finds it, as mpi-operator mounts it."""
+"""Path in the launcher, the same as with mpi-operator."""
 
 
 def worker_name(job: str, number: int) -> str:
@@ -15,7 +15,7 @@ def worker_name(job: str, number: int) -> str:
 
 
 def host(job: str, namespace: str, number: int) -> str:
-    """A worker's name in DNS, without the cluster's domain, as mpi-operator writes it."""
+    """Return a worker's DNS name without the cluster's domain, in the same form as mpi-operator."""
     return f"{worker_name(job, number)}.{job}.{namespace}.svc"
 
 

@@ -1,4 +1,4 @@
-"""A fresh SSH key pair for one job."""
+"""Generates an SSH key pair for a job."""
 
 from dataclasses import dataclass, field
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class KeyPair:
     private: str = field(repr=False)
-    """In OpenSSH's form."""
+    """In OpenSSH format."""
     public: str
 
 
-def fresh() -> KeyPair:
-    """A key that nothing but the job's pods ever sees."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # 0.1 s that no other verb needs
+def generate() -> KeyPair:
+    """Generate a key pair. Only the job's pods ever use it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s, and no other verb needs it
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     key = Ed25519PrivateKey.generate()

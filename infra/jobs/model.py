@@ -1,4 +1,4 @@
-"""A job as its author writes it: in a file for `scripts/cluster submit`, or below `gpumpi:jobs` in a stack file."""
+"""A job as users write it: in a file for `scripts/cluster submit`, or under `gpumpi:jobs` in a stack file."""
 
 from typing import Annotated, Literal
 
@@ -11,10 +11,11 @@ KeyExchange = Literal["secret", "volume", "s3"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 
 HOROVODRUN = "horovodrun"
-WHERE = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
-"""Options by which horovodrun is told how many ranks to start, and where."""
+RANK_OPTIONS = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
+"""Options of horovodrun for the number of ranks and their hosts."""
 STARTERS = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
-"""Programs that start ranks themselves: a command that begins with one is left as it is, but for horovodrun without those."""
+"""Programs that start ranks themselves. Commands that begin with one are not changed, except horovodrun without those
+options."""
 
 
 class SecretKey(Model):
@@ -25,22 +26,22 @@ class SecretKey(Model):
 
 
 class Mount(Model):
-    """A volume and where the job sees it."""
+    """A volume and its mount path."""
 
     name: str = Field(
-        examples=["shared"], description="A volume of the cluster, or a PersistentVolumeClaim of the job's namespace."
+        examples=["shared"], description="A volume of the cluster, or a PersistentVolumeClaim in the job's namespace."
     )
-    mount_path: str | None = Field(None, description="Where; a volume of the cluster has a usual place.")
-    read_only: bool = Field(False, description="Mount it for reading only.")
+    mount_path: str | None = Field(None, description="Mount path; volumes of the cluster have a default one.")
+    read_only: bool = Field(False, description="Mount the volume read-only.")
 
 
 class Resources(Model):
-    """What one worker asks for, where it is not its share of a node."""
+    """Resources of one worker, if not its share of a node."""
 
-    cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, like `500m` or `8`.")
-    memory: str | None = Field(None, examples=["64Gi"], description="Memory, like `64Gi`.")
+    cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, such as `500m` or `8`.")
+    memory: str | None = Field(None, examples=["64Gi"], description="Memory, such as `64Gi`.")
     efa: int | None = Field(None, description="EFA interfaces.")
-    hugepages_mib: int | None = Field(None, description="Memory in 2 MiB pages, in MiB; 0 for none.")
+    hugepages_mib: int | None = Field(None, description="Memory in 2 MiB huge pages, in MiB; 0 for none.")
     shared_memory_mib: int | None = Field(None, description="Size of /dev/shm in MiB; half of the memory by default.")
 
 
@@ -60,56 +61,63 @@ class Job(Model):
         description="`mpijob`: MPI, started by mpi-operator. `openmpi`: Open MPI, without an operator. "
         "`torchrun`: PyTorch's own launcher, without MPI.",
     )
-    pool: str = Field(examples=["train"], description="The pool whose nodes do the work.")
-    workers: int = Field(examples=[2], description="Pods that hold ranks.")
-    image: str = Field(examples=["registry.example.com/train:1"], description="Image of all pods: the program, MPI and sshd.")
+    pool: str = Field(examples=["train"], description="Pool of the workers.")
+    workers: int = Field(examples=[2], description="Number of pods that run ranks.")
+    image: str = Field(
+        examples=["registry.example.com/train:1"], description="Image of all pods, with the program, MPI and sshd."
+    )
     command: Names = Field(
         examples=["[python3, /shared/train.py]"],
-        description="The program that every rank runs. One that begins with `mpirun`, `mpiexec` or `horovodrun` runs once, as "
-        "it is, in the launcher; `horovodrun` without `-np` and `-H` gets both.",
+        description="The program that every rank runs. A command that begins with `mpirun`, `mpiexec` or `horovodrun` runs once, "
+        "unchanged, in the launcher; `horovodrun` without `-np` and `-H` gets both options.",
     )
-    gpus_per_worker: int | None = Field(None, description="GPUs of one worker; all of a node by default.")
-    slots: int | None = Field(None, description="Ranks that one worker takes; one a GPU by default, without GPUs one a vCPU.")
-    mpi_implementation: MpiImplementation = Field("OpenMPI", description="The MPI in the image; Open MPI 4 and 5 both.")
+    gpus_per_worker: int | None = Field(None, description="GPUs per worker; by default all GPUs of a node.")
+    slots: int | None = Field(None, description="Ranks per worker; by default one per GPU, or one per vCPU without GPUs.")
+    mpi_implementation: MpiImplementation = Field(
+        "OpenMPI", description="MPI implementation in the image; `OpenMPI` means Open MPI 4 or 5."
+    )
     key_exchange: KeyExchange = Field(
         "secret",
-        description="How pods of launcher `openmpi` get the job's SSH key: from a Secret; from the first volume that they "
-        "may write, onto which one of them puts a new one; or each makes its own, and `s3` is where they show each other the "
-        "public halves.",
+        description="How pods of launcher `openmpi` get SSH keys. `secret`: one key, from a Secret. `volume`: one key, which one "
+        "pod creates on the first writable volume. `s3`: each pod creates its own and publishes the public key in a bucket.",
     )
-    ranks: int | None = Field(None, description="`-np`: ranks in all; every slot by default.")
+    ranks: int | None = Field(None, description="`-np`: total number of ranks; all slots by default.")
     per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")
     per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")
-    hosts: Hosts | None = Field(None, description="Numbers of the workers that get ranks, from 0; all by default.")
-    env: dict[str, str] = Field({}, description="Environment of every rank.")
-    secret_env: dict[str, SecretKey] = Field({}, description="More of it, from Secrets.")
-    volumes: Mounts | None = Field(None, description="What is mounted in every pod; all volumes of the cluster by default.")
+    hosts: Hosts | None = Field(None, description="Numbers of the workers that run ranks, starting at 0; all by default.")
+    env: dict[str, str] = Field({}, description="Environment variables of every rank.")
+    secret_env: dict[str, SecretKey] = Field({}, description="Environment variables from Secrets.")
+    volumes: Mounts | None = Field(None, description="Volumes mounted in every pod; all volumes of the cluster by default.")
     prepare: Names = Field(
         (), description="A command that runs once before the ranks, with the same image, environment and volumes."
     )
-    resources: Resources = Field(Resources(), description="What one worker asks for; its share of a node by default.")
-    one_per_node: bool = Field(False, description="Never two workers on one node, also where they would fit.")
-    namespace: str | None = Field(None, description="Where it runs; the cluster's namespace for jobs by default.")
-    priority: str | None = Field(None, description="A priority class.")
-    deadline_seconds: int | None = Field(None, description="It is ended as failed after so long; never by default.")
-    backoff_limit: int = Field(2, description="How often it is started anew after a failure.")
+    resources: Resources = Field(Resources(), description="Resources of one worker; its share of a node by default.")
+    one_per_node: bool = Field(False, description="At most one worker per node, even if more would fit.")
+    namespace: str | None = Field(None, description="Namespace of the job; the cluster's first job namespace by default.")
+    priority: str | None = Field(None, description="Priority class.")
+    deadline_seconds: int | None = Field(None, description="Time limit after which the job fails; none by default.")
+    backoff_limit: int = Field(2, description="Number of retries after a failure.")
     ttl_seconds: int | None = Field(
-        86400, description="It is removed, its logs too, so long after its end. Jobs of a stack stay until they leave the file."
+        86400,
+        description="Time after the end of the job until it is deleted, with its logs. Jobs of a stack stay until they leave the "
+        "stack file.",
     )
     clean_pod_policy: Literal["Running", "All", "None"] = Field(
-        "Running", description="Workers that go when it ends: those that run, all, or none (they keep their GPUs)."
+        "Running", description="Workers to delete when the job ends: running ones, all, or none (which keep their GPUs)."
     )
-    home: str = Field("/home/mpiuser", description="Home of the image's user 1000; SSH keys are mounted below it.")
-    writable_root: bool = Field(False, description="Ranks may write outside of volumes and /tmp.")
+    home: str = Field(
+        "/home/mpiuser", description="Home directory of user 1000 in the image; SSH keys are mounted in its `.ssh`."
+    )
+    writable_root: bool = Field(False, description="Allow ranks to write outside of volumes and /tmp.")
 
     @property
     def starts_ranks_itself(self) -> bool:
-        """Whether the command is no program of a rank, but what starts ranks, and knows how many and where."""
-        return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS and not self.asks_horovodrun
+        """True if the command is not a rank's program but starts the ranks, with their number and hosts."""
+        return bool(self.command) and self.command[0].rpartition("/")[2] in STARTERS and not self.needs_horovodrun_options
 
     @property
-    def asks_horovodrun(self) -> bool:
-        """Whether the command leaves it to us where horovodrun starts ranks."""
+    def needs_horovodrun_options(self) -> bool:
+        """True if the command is horovodrun without the number of ranks and their hosts."""
         if not self.command or self.command[0].rpartition("/")[2] != HOROVODRUN:
             return False
-        return not any(word.partition("=")[0] in WHERE for word in self.command)
+        return not any(word.partition("=")[0] in RANK_OPTIONS for word in self.command)

@@ -1,9 +1,8 @@
-"""What each MPI must be told by its environment: where ranks may run, how they are reached, what carries their messages.
+"""Environment variables of each MPI: hosts of the ranks, how to reach them, and the transport of messages.
 
-Open MPI 4 reads OMPI_MCA_*; Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and ignores the old names without a
-word: with those alone every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both are always
-set, so that the image alone decides which Open MPI it is.
-"""
+Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old
+names: with those alone, every rank runs on the launcher (https://github.com/kubeflow/mpi-operator/issues/842). Both are
+always set, so that images may contain either version."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +13,14 @@ from infra.jobs.cluster import Transport
 from infra.jobs.model import MpiImplementation
 
 INTERFACE: Final = "eth0"
-"""Every network plugin gives a pod its interface under this name."""
+"""Name of a pod's interface with every network plugin."""
 
 NCCL: Final[Mapping[str, str]] = {"NCCL_SOCKET_IFNAME": "^lo,docker,veth"}
-"""NCCL takes no interface of the node's own: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"""
+"""Keep NCCL off virtual interfaces: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"""
 
 
 def of_launcher(implementation: MpiImplementation, slots: int, transport: Transport, *, shared_cpus: bool) -> dict[str, str]:
-    """What the launcher itself needs."""
+    """Return the launcher's variables."""
     match implementation:
         case "OpenMPI":
             return {**_open_mpi(slots), **_open_mpi_transport(transport), **(_YIELD if shared_cpus else {})}
@@ -32,9 +31,9 @@ def of_launcher(implementation: MpiImplementation, slots: int, transport: Transp
 
 
 def of_ranks(implementation: MpiImplementation, transport: Transport) -> Mapping[str, str]:
-    """What ranks need beside it; the launcher must hand it on by name."""
+    """Return additional variables of the ranks, which the launcher must forward by name."""
     match implementation:
-        case "OpenMPI":  # hands its own variables on by itself
+        case "OpenMPI":  # forwards its own variables itself
             return NCCL
         case "Intel":
             return {**NCCL, "I_MPI_FABRICS": "shm:ofi", "I_MPI_OFI_PROVIDER": transport, "I_MPI_PIN": "off"}
@@ -50,10 +49,10 @@ def _open_mpi(slots: int) -> dict[str, str]:
         "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_set_default_slots": str(slots),
         "PRTE_MCA_prte_set_default_slots": str(slots),
-        # Pods may share a node, and none knows which cores another one has bound
+        # No binding: pods may share a node and do not know which cores others have bound.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
-        # A node that vanishes closes no connection
+        # A lost node closes no connections.
         "OMPI_MCA_oob_tcp_keepalive_time": "5",
         "OMPI_MCA_oob_tcp_keepalive_intvl": "5",
         "OMPI_MCA_oob_tcp_keepalive_probes": "3",
@@ -64,16 +63,18 @@ def _open_mpi(slots: int) -> dict[str, str]:
 
 
 _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
-"""Where ranks have no core of their own, one that polls keeps its neighbour from answering."""
+"""If ranks share cores, a polling rank keeps others from responding."""
 
 
 _COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""Between ranks of a pod. Reading another process's memory is forbidden by a container's seccomp profile; Open MPI 4 tries it all
-the same, tells of each failure and does then what this says at once: https://github.com/open-mpi/ompi/issues/4948"""
+"""For ranks in the same pod. The container's seccomp profile forbids reading another process's memory. Open MPI 4 tries
+anyway, logs each failure, and then falls back to what this option selects:
+https://github.com/open-mpi/ompi/issues/4948"""
 
 
 def _open_mpi_transport(transport: Transport) -> dict[str, str]:
-    """One way or an error, never a silent fallback. `vader` is what Open MPI 5 calls `sm`; it knows both names.
+    """Return the transport: exactly one, or an error, never a silent fallback. Open MPI 5 calls `vader` `sm` and
+    accepts both.
 
     https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ofi.html
     """
@@ -97,7 +98,7 @@ def _mpich() -> dict[str, str]:
     return {"HYDRA_LAUNCHER": "ssh", "HYDRA_HOST_FILE": hostfile.PATH, "HYDRA_IFACE": INTERFACE}
 
 
-# --- what is not the user's to set --------------------------------------------------------------------------------------
+# --- reserved variables -------------------------------------------------------------------------------------------------
 
 _RESERVED: Final = re.compile(
     r"HOME|HOSTNAME|K_MPI_JOB_ROLE|GPUMPI_.*"
@@ -109,8 +110,8 @@ _RESERVED: Final = re.compile(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a launcher decides by this variable where ranks run or who they are.
+    """True if a launcher uses this variable to set the hosts or identity of ranks.
 
-    How they talk (`OMPI_MCA_pml`, `NCCL_...`) is the user's to change.
+    Users may change how ranks communicate (`OMPI_MCA_pml`, `NCCL_...`).
     """
     return _RESERVED.fullmatch(name) is not None

@@ -6,7 +6,7 @@ from infra.jobs.pods import (
     SAFE_TO_EVICT,
     SSH_PORT,
     Manifest,
-    World,
+    PlacedJob,
     container,
     launcher_pod,
     launcher_resources,
@@ -18,17 +18,17 @@ from infra.jobs.pods import (
 from infra.naming import job_labels
 
 
-def mpi_job(world: World) -> Manifest:
-    """The MPIJob. It waits until its workers are ready; Kueue holds it back until all of them have a place."""
-    job, size = world.job, world.size
+def mpi_job(placed: PlacedJob) -> Manifest:
+    """Return the MPIJob. The launcher waits until workers are ready; Kueue holds the job back until all workers fit."""
+    job, size = placed.job, placed.size
     policy = {
         "cleanPodPolicy": job.clean_pod_policy,
         "backoffLimit": job.backoff_limit,
         **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds is not None else {}),
         **({"ttlSecondsAfterFinished": job.ttl_seconds} if job.ttl_seconds is not None else {}),
     }
-    metadata = world.metadata(job.name, "job")
-    metadata["labels"] |= world.queue_label
+    metadata = placed.metadata(job.name, "job")
+    metadata["labels"] |= placed.queue_label
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
@@ -36,74 +36,74 @@ def mpi_job(world: World) -> Manifest:
         "spec": {
             "slotsPerWorker": size.slots,
             "mpiImplementation": job.mpi_implementation,
-            # The operator compares ready workers with workers, which for a job that the queue holds back is 0 of 0: then the
-            # launcher comes with the workers (mpi-operator 0.8.2, mpi_job_controller.go), and launch.sh alone waits for them
+            # The operator compares ready workers with workers. For a job held back by the queue that is 0 of 0, so the
+            # launcher is created with the workers (mpi-operator 0.8.2, mpi_job_controller.go) and only launch.sh waits.
             "launcherCreationPolicy": "WaitForWorkersReady",
             "sshAuthMountPath": f"{job.home}/.ssh",
             "runPolicy": policy,
             "mpiReplicaSpecs": {
-                # A pod for every attempt, so that each keeps its log
-                "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": _launcher(world)},
-                # The operator replaces a worker that is gone, but not one that failed
-                "Worker": {"replicas": job.workers, "restartPolicy": "OnFailure", "template": _worker(world)},
+                # One pod per attempt, so that each keeps its log.
+                "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": _launcher(placed)},
+                # The operator replaces deleted workers, but not failed ones.
+                "Worker": {"replicas": job.workers, "restartPolicy": "OnFailure", "template": _worker(placed)},
             },
         },
     }
 
 
-def _launcher(world: World) -> Manifest:
-    main = launcher_container(world)
-    return {"metadata": pod_metadata(world, "launcher"), "spec": launcher_pod(world, [main], **prepared(world))}
+def _launcher(placed: PlacedJob) -> Manifest:
+    main = launcher_container(placed)
+    return {"metadata": pod_metadata(placed, "launcher"), "spec": launcher_pod(placed, [main], **prepared(placed))}
 
 
-def _worker(world: World) -> Manifest:
-    return {"metadata": pod_metadata(world, "worker"), "spec": on_pool(world, [worker_container(world)])}
+def _worker(placed: PlacedJob) -> Manifest:
+    return {"metadata": pod_metadata(placed, "worker"), "spec": on_pool(placed, [worker_container(placed)])}
 
 
-# --- what it shares with the launcher without an operator ---------------------------------------------------------------
+# --- shared with `launcher: openmpi` -----------------------------------------------------------------------------------
 
 
-def pod_metadata(world: World, role: str) -> Manifest:
-    return {"labels": job_labels(world.job.name, world.job.launcher, role), "annotations": dict(SAFE_TO_EVICT)}
+def pod_metadata(placed: PlacedJob, role: str) -> Manifest:
+    return {"labels": job_labels(placed.job.name, placed.job.launcher, role), "annotations": dict(SAFE_TO_EVICT)}
 
 
-def launcher_container(world: World, **more: object) -> Manifest:
-    """Waits for the workers' names, then starts the ranks."""
-    job, size = world.job, world.size
-    shared_cpus = world.cluster.cpu_request_factor < 1
-    of_ranks = mpi_environment.of_ranks(job.mpi_implementation, world.pool.transport)
-    of_launcher = mpi_environment.of_launcher(job.mpi_implementation, size.slots, world.pool.transport, shared_cpus=shared_cpus)
+def launcher_container(placed: PlacedJob, **more: object) -> Manifest:
+    """Return the container that waits for the workers' DNS names, then starts the ranks."""
+    job, size = placed.job, placed.size
+    shared_cpus = placed.cluster.cpu_request_factor < 1
+    of_ranks = mpi_environment.of_ranks(job.mpi_implementation, placed.pool.transport)
+    of_launcher = mpi_environment.of_launcher(job.mpi_implementation, size.slots, placed.pool.transport, shared_cpus=shared_cpus)
     forwarded = list(dict.fromkeys([*of_ranks, *job.env, *job.secret_env]))
-    line = command.mpirun(job, world.namespace.name, size.slots, forwarded)
+    line = command.mpirun(job, placed.namespace.name, size.slots, forwarded)
     return container(
-        world,
+        placed,
         "launcher",
         shell("launch.sh", *line),
         {**of_launcher, **of_ranks},
-        resources=launcher_resources(world.cluster.cpu_request_factor),
+        resources=launcher_resources(placed.cluster.cpu_request_factor),
         **more,
     )
 
 
-def prepared(world: World) -> Manifest:
-    """What runs once before the ranks: an init container of the launcher."""
-    if not world.job.prepare:
+def prepared(placed: PlacedJob) -> Manifest:
+    """Return the init container for `prepare`, which runs once before the ranks."""
+    if not placed.job.prepare:
         return {}
-    resources = launcher_resources(world.cluster.cpu_request_factor)
-    return {"initContainers": [container(world, "prepare", world.job.prepare, {}, resources=resources)]}
+    resources = launcher_resources(placed.cluster.cpu_request_factor)
+    return {"initContainers": [container(placed, "prepare", placed.job.prepare, {}, resources=resources)]}
 
 
-def worker_container(world: World) -> Manifest:
-    """sshd; ranks come through it."""
+def worker_container(placed: PlacedJob) -> Manifest:
+    """Return the container that runs sshd, through which ranks are started."""
     made = container(
-        world,
+        placed,
         "worker",
         shell("serve.sh"),
-        mpi_environment.of_ranks(world.job.mpi_implementation, world.pool.transport),
+        mpi_environment.of_ranks(placed.job.mpi_implementation, placed.pool.transport),
         ports=[{"name": "ssh", "containerPort": SSH_PORT}],
-        resources=world.size.resources(world.cluster.cpu_request_factor),
+        resources=placed.size.resources(placed.cluster.cpu_request_factor),
         **ssh_probes(),
     )
-    made["env"] += node_variables(world.pool)
+    made["env"] += node_variables(placed.pool)
     made["volumeMounts"].append(shared_memory())
     return made

@@ -1,35 +1,39 @@
 """`launcher: openmpi`: the same job without an operator.
 
-Workers are a StatefulSet, the launcher is a Job, and a keeper removes the workers at the end. The keeper may read pods, no
-more: it waits for the launcher's end and ends itself; since the StatefulSet belongs to the keeper's Job, which Kubernetes
-deletes as soon as it is finished, the workers go with it. So they go too where a launcher was killed or its node lost.
+Workers are a StatefulSet, the launcher is a Job, and a cleanup controller deletes the workers at the end. It may only
+read pods: it waits until the launcher ends, then exits. Kubernetes deletes its finished Job at once, and with it the
+StatefulSet, which the Job owns. So workers are also deleted if a launcher was killed or its node lost.
+
+In manifests the controller is called `keeper`: names of objects in users' clusters and state never change.
 """
 
 from infra.jobs import hostfile, key_exchange
 from infra.jobs.in_pods import python
 from infra.jobs.mpijob import launcher_container, pod_metadata, prepared, worker_container
-from infra.jobs.pods import SSH_PORT, Manifest, World, container, helper_resources, launcher_pod, on_pool
+from infra.jobs.pods import SSH_PORT, Manifest, PlacedJob, container, helper_resources, launcher_pod, on_pool
 from infra.naming import job_labels
 
+KEEPER = "keeper"
+
 DEADLINE_SLACK_SECONDS = 60
-"""After the launcher's own deadline."""
+"""Added to the launcher's deadline."""
 
 
 def launcher_name(job: str) -> str:
     return f"{job}-launcher"
 
 
-def keeper_name(job: str) -> str:
-    return f"{job}-keeper"
+def cleanup_controller_name(job: str) -> str:
+    return f"{job}-{KEEPER}"
 
 
-def workers(world: World) -> Manifest:
-    """All at once; each comes back when it is lost, as long as the job runs."""
-    job = world.job
-    pod = on_pool(world, [worker_container(key_exchange.with_room(world))])
-    key_exchange.add_to(pod, world)
-    metadata = world.metadata(f"{job.name}-worker", "workers")
-    metadata["labels"] |= world.queue_label  # as a group: all of them or none
+def workers(placed: PlacedJob) -> Manifest:
+    """Return the StatefulSet of the workers. It creates all at once and replaces lost ones while the job runs."""
+    job = placed.job
+    pod = on_pool(placed, [worker_container(key_exchange.without_sidecar_share(placed))])
+    key_exchange.add_to(pod, placed)
+    metadata = placed.metadata(f"{job.name}-worker", "workers")
+    metadata["labels"] |= placed.queue_label  # Kueue admits the workers as a group
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -39,39 +43,40 @@ def workers(world: World) -> Manifest:
             "replicas": job.workers,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": job_labels(job.name, role="worker")},
-            "template": {"metadata": pod_metadata(world, "worker"), "spec": pod},
+            "template": {"metadata": pod_metadata(placed, "worker"), "spec": pod},
         },
     }
 
 
-def service(world: World) -> Manifest:
-    """Names for the workers. A name appears when its worker is ready, which is what the launcher waits for."""
-    name = world.job.name
+def service(placed: PlacedJob) -> Manifest:
+    """Return the Service that gives workers DNS names. The launcher waits for them: a name exists once its worker is
+    ready."""
+    name = placed.job.name
     selector = job_labels(name, role="worker")
     spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": "ssh", "port": SSH_PORT}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": world.metadata(name, "service"), "spec": spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": placed.metadata(name, "service"), "spec": spec}
 
 
-def config(world: World) -> Manifest:
-    job = world.job
-    hosts = [hostfile.host(job.name, world.namespace.name, number) for number in range(job.workers)]
-    content = hostfile.hostfile(hosts, world.size.slots)
-    metadata = world.metadata(f"{job.name}-config", "config")
+def config(placed: PlacedJob) -> Manifest:
+    job = placed.job
+    hosts = [hostfile.host(job.name, placed.namespace.name, number) for number in range(job.workers)]
+    content = hostfile.hostfile(hosts, placed.size.slots)
+    metadata = placed.metadata(f"{job.name}-config", "config")
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": content}}
 
 
-def launcher(world: World) -> Manifest:
-    """The Job that is the job: its end is the job's, and everything else belongs to it."""
-    job = world.job
+def launcher(placed: PlacedJob) -> Manifest:
+    """Return the Job of the launcher. It is the main object: the job ends with it, and it owns the other objects."""
+    job = placed.job
     hosts = {"name": "hosts", "configMap": {"name": f"{job.name}-config"}}
-    main = launcher_container(world)
+    main = launcher_container(placed)
     main["volumeMounts"].append({"name": "hosts", "mountPath": hostfile.DIRECTORY, "readOnly": True})
-    # The GPUs are the workers', also where the container runtime would hand out all that there are
+    # GPUs belong to the workers, even on nodes where the container runtime exposes all GPUs by default.
     main["env"] += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
-    pod = launcher_pod(world, [main], [hosts], restartPolicy="Never", **prepared(world))
-    key_exchange.add_to(pod, world)
-    metadata = world.metadata(launcher_name(job.name), "job")
-    metadata["labels"] |= world.queue_label
+    pod = launcher_pod(placed, [main], [hosts], restartPolicy="Never", **prepared(placed))
+    key_exchange.add_to(pod, placed)
+    metadata = placed.metadata(launcher_name(job.name), "job")
+    metadata["labels"] |= placed.queue_label
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -81,28 +86,28 @@ def launcher(world: World) -> Manifest:
             "podReplacementPolicy": "Failed",
             **({"activeDeadlineSeconds": job.deadline_seconds} if job.deadline_seconds is not None else {}),
             **({"ttlSecondsAfterFinished": job.ttl_seconds} if job.ttl_seconds is not None else {}),
-            "template": {"metadata": pod_metadata(world, "launcher"), "spec": pod},
+            "template": {"metadata": pod_metadata(placed, "launcher"), "spec": pod},
         },
     }
 
 
-# --- the keeper --------------------------------------------------------------------------------------------------------
+# --- cleanup controller ------------------------------------------------------------------------------------------------
 
 
-def keeper(world: World) -> Manifest:
-    """The Job that the workers belong to."""
-    job = world.job
-    arguments = [world.namespace.name, launcher_name(job.name), str(job.backoff_limit)]
+def cleanup_controller(placed: PlacedJob) -> Manifest:
+    """Return the Job that owns the workers."""
+    job = placed.job
+    arguments = [placed.namespace.name, launcher_name(job.name), str(job.backoff_limit)]
     if job.key_exchange == "volume":
         arguments += [
-            key_exchange.folder(world),
+            key_exchange.folder(placed),
             ",".join(f"{key}={value}" for key, value in job_labels(job.name, role="worker").items()),
         ]
-    main = container(world, "keeper", python("keeper.py", *arguments), {}, resources=helper_resources(world))
-    pod = launcher_pod(world, [main], restartPolicy="OnFailure")
+    main = container(placed, KEEPER, python("keeper.py", *arguments), {}, resources=helper_resources(placed))
+    pod = launcher_pod(placed, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
-    metadata = world.metadata(keeper_name(job.name), "keeper")
-    metadata["labels"] |= world.queue_label
+    metadata = placed.metadata(cleanup_controller_name(job.name), KEEPER)
+    metadata["labels"] |= placed.queue_label
     deadline = {} if job.deadline_seconds is None else {"activeDeadlineSeconds": job.deadline_seconds + DEADLINE_SLACK_SECONDS}
     return {
         "apiVersion": "batch/v1",
@@ -112,15 +117,15 @@ def keeper(world: World) -> Manifest:
             "ttlSecondsAfterFinished": 0,
             "backoffLimit": 1000,
             **deadline,
-            "template": {"metadata": pod_metadata(world, "keeper"), "spec": pod},
+            "template": {"metadata": pod_metadata(placed, KEEPER), "spec": pod},
         },
     }
 
 
-def access(world: World) -> list[Manifest]:
-    """The keeper may read pods of its namespace, and nothing else."""
-    name = world.job.name
-    metadata = world.metadata(name, "keeper")
+def access(placed: PlacedJob) -> list[Manifest]:
+    """Return the cleanup controller's permissions: to read pods of its namespace, and nothing else."""
+    name = placed.job.name
+    metadata = placed.metadata(name, KEEPER)
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False},
         {
@@ -134,6 +139,6 @@ def access(world: World) -> list[Manifest]:
             "kind": "RoleBinding",
             "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": world.namespace.name}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": placed.namespace.name}],
         },
     ]

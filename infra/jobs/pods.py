@@ -1,4 +1,4 @@
-"""What the pods of every kind of job have in common. They satisfy Pod Security `restricted`.
+"""Common parts of the pods of all job kinds. They satisfy Pod Security `restricted`.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -16,21 +16,21 @@ from infra.naming import GROUP_ID, PROJECT, USER_ID, job_labels
 Manifest = dict[str, Any]
 
 SSH_PORT: Final = 2222
-"""One that needs no privilege."""
+"""Unprivileged port."""
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-"""A job that loses one pod loses all its work."""
+"""A job that loses a pod loses its work."""
 
 LOST_NODE_SECONDS: Final = 30
-"""How long a pod stays bound to a node that is gone; Kubernetes waits five minutes, and the job with it."""
+"""How long a pod stays bound to a lost node. By default Kubernetes waits five minutes, and the job with it."""
 
 LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
-"""Enough for `mpirun` over hundreds of hosts; programs that load data in the launcher belong into ranks."""
+"""Enough for `mpirun` over hundreds of hosts; load data in ranks, not in the launcher."""
 
 
 @dataclass(frozen=True)
-class World:
-    """A job that was found valid, and where it runs."""
+class PlacedJob:
+    """A valid job with its cluster, pool and namespace."""
 
     job: Job
     cluster: ClusterDescription
@@ -40,8 +40,9 @@ class World:
     size: WorkerSize
 
     @classmethod
-    def of(cls, job: Job, cluster: ClusterDescription) -> "World":
-        """Raises LookupError for a pool that the cluster does not have: validation should have said so."""
+    def of(cls, job: Job, cluster: ClusterDescription) -> "PlacedJob":
+        """Look up the job's pool and namespace. Raises LookupError for an unknown pool, which validation should have
+        reported."""
         pool = cluster.pool(job.pool)
         if pool is None:
             raise LookupError(f"there is no pool {job.pool}")
@@ -54,30 +55,30 @@ class World:
 
     @property
     def queue_label(self) -> dict[str, str]:
-        """By which Kueue admits the job, whole."""
+        """Label for Kueue, which admits the job as a whole."""
         return {"kueue.x-k8s.io/queue-name": self.namespace.queue} if self.namespace.queue else {}
 
 
 # --- containers --------------------------------------------------------------------------------------------------------
 
 
-def container(world: World, name: str, command: Sequence[str], env: Mapping[str, str], **more: object) -> Manifest:
-    """A container of the job's image, with its volumes and environment."""
-    job = world.job
+def container(placed: PlacedJob, name: str, command: Sequence[str], env: Mapping[str, str], **more: object) -> Manifest:
+    """Return a container with the job's image, volumes and environment."""
+    job = placed.job
     variables: list[Manifest] = [{"name": key, "value": value} for key, value in {"HOME": job.home, **env, **job.env}.items()]
     variables += [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
         for key, secret in job.secret_env.items()
     ]
-    image = world.cluster.image(job.image)
+    image = placed.cluster.image(job.image)
     return {
         "name": name,
         "image": image,
-        # every node must run the same bytes, also after somebody moved the tag
+        # Always pull tags, so that all nodes run the same image even if the tag was moved.
         "imagePullPolicy": "IfNotPresent" if "@sha256:" in image else "Always",
         "command": list(command),
         "env": variables,
-        "volumeMounts": [*_mounts(world), {"name": "tmp", "mountPath": "/tmp"}],
+        "volumeMounts": [*_mounts(placed), {"name": "tmp", "mountPath": "/tmp"}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -88,7 +89,8 @@ def container(world: World, name: str, command: Sequence[str], env: Mapping[str,
 
 
 def node_variables(pool: PoolDescription) -> list[Manifest]:
-    """The node's name, by which two hosts are told apart (a pod's own name is another one on every pod); its network's rate."""
+    """Return variables with the node's name, because pod names do not show which pods share a node, and its network
+    rate."""
     name = {"name": "GPUMPI_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     rate = [] if pool.line_rate_gbps is None else [{"name": "GPUMPI_LINE_RATE_GBPS", "value": f"{pool.line_rate_gbps:g}"}]
     return [name, *rate]
@@ -99,17 +101,17 @@ def shared_memory() -> Manifest:
 
 
 STARTED_SECONDS: Final = 300
-"""How long a worker may take to its first connection; then it is started anew."""
+"""Time limit until a worker accepts a connection. After that Kubernetes restarts it."""
 
 
 def ssh_probes() -> Manifest:
-    """Ready is a worker that took a connection: then it has a name in DNS, and the launcher may come.
+    """Return a startup probe: a worker is ready, and has a DNS name, once it accepts a connection.
 
-    Never asked again: sshd starts a process for whoever connects, also for a probe, and a pod whose sshd ends ends itself.
-    Without a readiness probe a container is ready as soon as it has started; with one, on a node that is younger than the
-    probe's period, only after a random part of it. https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
-    https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)
-    """
+    There are no later probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
+    Without a readiness probe a container is ready as soon as it has started. With one, it is ready only after a random
+    part of the probe's period if the kubelet started less than a period ago.
+    https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
+    https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)"""
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
     return {"startupProbe": {**connect, "periodSeconds": 1, "failureThreshold": STARTED_SECONDS}}
 
@@ -126,42 +128,44 @@ def launcher_resources(cpu_factor: float) -> Manifest:
 HELPER_CPU_MILLIS, HELPER_CPU_LIMIT, HELPER_MEMORY_MIB = 20, "200m", 64
 
 
-def helper_resources(world: World, memory_mib: int = HELPER_MEMORY_MIB) -> Manifest:
-    """For what serves the ranks and is none."""
+def helper_resources(placed: PlacedJob, memory_mib: int = HELPER_MEMORY_MIB) -> Manifest:
+    """Return the resources of containers that support the ranks."""
     amounts = {"memory": mib(memory_mib)}
-    request = max(1, int(HELPER_CPU_MILLIS * world.cluster.cpu_request_factor))
+    request = max(1, int(HELPER_CPU_MILLIS * placed.cluster.cpu_request_factor))
     return {"requests": {"cpu": f"{request}m", **amounts}, "limits": {"cpu": HELPER_CPU_LIMIT, **amounts}}
 
 
 # --- pods --------------------------------------------------------------------------------------------------------------
 
 
-def on_pool(world: World, containers: Sequence[Manifest], **more: object) -> Manifest:
-    """A pod that holds ranks."""
-    volumes: list[Manifest] = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": mib(world.size.shared_memory_mib)}}]
-    spec = _pod(world, world.pool, containers, volumes, **more)
-    if world.job.one_per_node:
+def on_pool(placed: PlacedJob, containers: Sequence[Manifest], **more: object) -> Manifest:
+    """Return a pod that runs ranks."""
+    volumes: list[Manifest] = [
+        {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": mib(placed.size.shared_memory_mib)}}
+    ]
+    spec = _pod(placed, placed.pool, containers, volumes, **more)
+    if placed.job.one_per_node:
         term = {
-            "labelSelector": {"matchLabels": job_labels(world.job.name, role="worker")},
+            "labelSelector": {"matchLabels": job_labels(placed.job.name, role="worker")},
             "topologyKey": "kubernetes.io/hostname",
         }
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     return spec
 
 
-def launcher_pod(world: World, containers: Sequence[Manifest], volumes: Sequence[Manifest] = (), **more: object) -> Manifest:
-    """A pod beside the ranks, on the CPU pool where there is one."""
-    return _pod(world, world.launcher_pool or world.pool, containers, volumes, **more)
+def launcher_pod(placed: PlacedJob, containers: Sequence[Manifest], volumes: Sequence[Manifest] = (), **more: object) -> Manifest:
+    """Return a pod that runs no ranks, on the CPU pool if there is one."""
+    return _pod(placed, placed.launcher_pool or placed.pool, containers, volumes, **more)
 
 
 def _pod(
-    world: World, pool: PoolDescription, containers: Sequence[Manifest], volumes: Sequence[Manifest], **more: object
+    placed: PlacedJob, pool: PoolDescription, containers: Sequence[Manifest], volumes: Sequence[Manifest], **more: object
 ) -> Manifest:
-    job = world.job
+    job = placed.job
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "serviceAccountName": world.namespace.service_account,
+        "serviceAccountName": placed.namespace.service_account,
         **({"priorityClassName": job.priority} if job.priority else {}),
         "securityContext": {
             "runAsNonRoot": True,
@@ -174,7 +178,7 @@ def _pod(
         "nodeSelector": pool.selector,
         "tolerations": _tolerations(pool),
         "containers": list(containers),
-        "volumes": [*_volumes(world), {"name": "tmp", "emptyDir": {}}, *volumes],
+        "volumes": [*_volumes(placed), {"name": "tmp", "emptyDir": {}}, *volumes],
         **more,
     }
 
@@ -196,39 +200,39 @@ def _tolerations(pool: PoolDescription) -> list[Manifest]:
 
 
 def wanted_mounts(job: Job, namespace: NamespaceDescription) -> Sequence[Mount]:
-    """What the job mounts; all that the namespace has where it says nothing."""
+    """Return the job's mounts; by default all volumes of the namespace."""
     if job.volumes is not None:
         return job.volumes
     return [Mount(name=volume.name) for volume in namespace.volumes]
 
 
 def writable_path(job: Job, namespace: NamespaceDescription) -> str | None:
-    """Where the first volume is mounted that the job may write; None without one."""
+    """Return the mount path of the first writable volume; None without one."""
     writable = (mount for mount in wanted_mounts(job, namespace) if not mount.read_only)
-    return next((path for mount in writable if (path := mount.mount_path or _usual_path(mount, namespace))), None)
+    return next((path for mount in writable if (path := mount.mount_path or _default_path(mount, namespace))), None)
 
 
 def _claim(mount: Mount, namespace: NamespaceDescription) -> str:
     return next((volume.claim for volume in namespace.volumes if volume.name == mount.name), mount.name)
 
 
-def _usual_path(mount: Mount, namespace: NamespaceDescription) -> str:
+def _default_path(mount: Mount, namespace: NamespaceDescription) -> str:
     return next((volume.mount_path for volume in namespace.volumes if volume.name == mount.name), "")
 
 
-def _volumes(world: World) -> list[Manifest]:
-    claims = dict.fromkeys(_claim(mount, world.namespace) for mount in wanted_mounts(world.job, world.namespace))
+def _volumes(placed: PlacedJob) -> list[Manifest]:
+    claims = dict.fromkeys(_claim(mount, placed.namespace) for mount in wanted_mounts(placed.job, placed.namespace))
     return [{"name": _volume_name(claim), "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
 
 
-def _mounts(world: World) -> list[Manifest]:
+def _mounts(placed: PlacedJob) -> list[Manifest]:
     return [
         {
-            "name": _volume_name(_claim(mount, world.namespace)),
-            "mountPath": mount.mount_path or _usual_path(mount, world.namespace),
+            "name": _volume_name(_claim(mount, placed.namespace)),
+            "mountPath": mount.mount_path or _default_path(mount, placed.namespace),
             **({"readOnly": True} if mount.read_only else {}),
         }
-        for mount in wanted_mounts(world.job, world.namespace)
+        for mount in wanted_mounts(placed.job, placed.namespace)
     ]
 
 

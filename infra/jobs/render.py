@@ -1,4 +1,4 @@
-"""A job as the objects that Kubernetes gets, in the order in which they are made."""
+"""Renders a job as Kubernetes objects, in creation order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from infra.jobs import key_exchange, openmpi
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.keys import KeyPair, fresh
+from infra.jobs.keys import KeyPair, generate
 from infra.jobs.model import Job
 from infra.jobs.mpijob import mpi_job
-from infra.jobs.pods import Manifest, World
+from infra.jobs.pods import Manifest, PlacedJob
 from infra.jobs.torchrun import torchrun_job
 
-Owner = Literal["main", "keeper"]
+Owner = Literal["main", "cleanup controller"]
 
 
 @dataclass(frozen=True)
@@ -21,49 +21,49 @@ class Piece:
 
     manifest: Manifest
     owner: Owner | None = "main"
-    """Whose end is its end; None for the object that is the job."""
+    """Object that owns this one and is deleted with it; None for the main object of the job."""
 
     @property
     def key(self) -> str:
         return f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
 
 
-def render(job: Job, cluster: ClusterDescription, keys: Callable[[], KeyPair] = fresh) -> list[Piece]:
-    """The objects of a valid job: first the one that is the job, its owner's before each other one."""
-    world = World.of(job, cluster)
+def render(job: Job, cluster: ClusterDescription, keys: Callable[[], KeyPair] = generate) -> list[Piece]:
+    """Return the objects of a valid job: the main object first, and owners before the objects that they own."""
+    placed = PlacedJob.of(job, cluster)
     match job.launcher:
         case "mpijob":
-            return [Piece(mpi_job(world), None)]
+            return [Piece(mpi_job(placed), None)]
         case "torchrun":
-            service, main = torchrun_job(world)
+            service, main = torchrun_job(placed)
             return [Piece(main, None), Piece(service)]
         case "openmpi":
-            return _openmpi(world, keys())
+            return _openmpi(placed, keys())
 
 
-def _openmpi(world: World, keys: KeyPair) -> list[Piece]:
-    keeps = world.job.clean_pod_policy != "None"
-    keeper = [*openmpi.access(world), openmpi.keeper(world)] if keeps else []
+def _openmpi(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
+    cleans_up = placed.job.clean_pod_policy != "None"
+    controller = [*openmpi.access(placed), openmpi.cleanup_controller(placed)] if cleans_up else []
     return [
-        Piece(openmpi.launcher(world), None),
-        *([Piece(key_exchange.secret(world, keys))] if world.job.key_exchange == "secret" else []),
-        Piece(openmpi.config(world)),
-        Piece(openmpi.service(world)),
-        *map(Piece, keeper),
-        Piece(openmpi.workers(world), "keeper" if keeps else "main"),
+        Piece(openmpi.launcher(placed), None),
+        *([Piece(key_exchange.secret(placed, keys))] if placed.job.key_exchange == "secret" else []),
+        Piece(openmpi.config(placed)),
+        Piece(openmpi.service(placed)),
+        *map(Piece, controller),
+        Piece(openmpi.workers(placed), "cleanup controller" if cleans_up else "main"),
     ]
 
 
 def owner_reference(main: Manifest, uid: Any) -> Manifest:
-    """The reference to an object with whose end another one ends: an owner, and no controller.
+    """Return a reference to an owner that is not a controller.
 
-    What a queued job controls Kueue takes for a part of it, which does not wait in the queue; and a Job among that, as the
-    keeper, is suspended for ever when it comes before the admission (reconciler.go there).
+    Kueue treats objects controlled by a queued job as part of it, which do not wait in the queue. A Job among them,
+    like the cleanup controller, would stay suspended forever if created before the admission (reconciler.go in Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}
 
 
 def of_a_stack(job: Job) -> Job:
-    """A job that a stack owns stays until it leaves the stack file."""
+    """Return the job without a TTL, because jobs of a stack stay until they are removed from the stack file."""
     return job.model_copy(update={"ttl_seconds": None})

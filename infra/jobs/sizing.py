@@ -1,4 +1,4 @@
-"""What one worker of a job takes of a node: its share of what the node has."""
+"""Size of a worker: its share of a node's resources."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ MEBIBYTE = 1024**2
 
 @dataclass(frozen=True)
 class WorkerSize:
-    """One worker, before CPU requests are scaled."""
+    """Size of a worker, before CPU requests are scaled."""
 
     gpus: int
     slots: int
@@ -24,7 +24,7 @@ class WorkerSize:
     shared_memory_mib: int
 
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
-        """As a container says it. Only the request for CPU is scaled: a node that stands for a larger one lends what it has."""
+        """Return requests and limits. Only the CPU request is scaled, for nodes that stand in for larger ones."""
         exact = {"memory": mib(self.memory_mib)}
         for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa)):
             if amount:
@@ -36,26 +36,27 @@ class WorkerSize:
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
-    """What the job says, else the share of a node that goes with its GPUs (without GPUs: with its slots)."""
+    """Return the size set in the job, else the share of a node that its GPUs (or, without GPUs, its slots) amount
+    to."""
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
-    asked = job.resources
-    memory = bytes_of(asked.memory) // MEBIBYTE if asked.memory else int(pool.memory_mib * share)
+    wanted = job.resources
+    memory = bytes_of(wanted.memory) // MEBIBYTE if wanted.memory else int(pool.memory_mib * share)
     return WorkerSize(
         gpus=gpus,
         slots=slots,
-        efa=int(pool.efa * share) if asked.efa is None else asked.efa,
+        efa=int(pool.efa * share) if wanted.efa is None else wanted.efa,
         # whole 2 MiB pages
-        hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if asked.hugepages_mib is None else asked.hugepages_mib,
+        hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if wanted.hugepages_mib is None else wanted.hugepages_mib,
         memory_mib=memory,
-        cpu_millis=millis_of(asked.cpu) if asked.cpu else int(pool.cpu_millis * share),
-        shared_memory_mib=memory // 2 if asked.shared_memory_mib is None else asked.shared_memory_mib,
+        cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),
+        shared_memory_mib=memory // 2 if wanted.shared_memory_mib is None else wanted.shared_memory_mib,
     )
 
 
 def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_factor: float) -> int:
-    """How many of them one node takes."""
+    """Return how many workers fit on one node."""
     if job.one_per_node:
         return 1
     wanted = (
@@ -65,4 +66,4 @@ def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_fact
         (pool.memory_mib, size.memory_mib),
         (pool.cpu_millis, int(size.cpu_millis * cpu_factor)),
     )
-    return min((there // each for there, each in wanted if each), default=1)
+    return min((available // each for available, each in wanted if each), default=1)

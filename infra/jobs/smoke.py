@@ -1,4 +1,4 @@
-"""The smoke job: it fails unless ranks ran on as many nodes as there are workers, on all their GPUs, over the right network."""
+"""Smoke job: fails unless ranks ran on one node per worker, with all GPUs, over the expected network."""
 
 import inspect
 import json
@@ -9,29 +9,29 @@ from infra.jobs import smoke_verdict
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.in_pods import text
 from infra.jobs.model import Job, Launcher, MpiImplementation
-from infra.jobs.pods import World
+from infra.jobs.pods import PlacedJob
 from infra.jobs.smoke_verdict import Expected, Report
 
 NAME: Final = "smoke"
 DEADLINE_SECONDS: Final = 1800
-"""Nodes may have to be added first."""
+"""Includes time to add nodes."""
 
 IMAGES: Final[dict[MpiImplementation, str]] = {
     "OpenMPI": "gpumpi/openmpi:5",
     "Intel": "gpumpi/intel-mpi",
     "MPICH": "gpumpi/mpich",
 }
-"""Ours; any image with sshd, MPI, Python and mpi4py will do."""
+"""Images of this project. Any image with sshd, MPI, Python and mpi4py works."""
 
 
 def program() -> str:
-    """What every rank runs, whole."""
-    ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # may stand at the beginning only
+    """Return the source of the program that every rank runs."""
+    ranks = text("smoke.py").replace("from __future__ import annotations\n", "")  # only allowed at the top of a file
     return f"{inspect.getsource(smoke_verdict)}\n{ranks}"
 
 
 def smoke_pool(cluster: ClusterDescription) -> PoolDescription | None:
-    """The pool to try: the first one with GPUs."""
+    """Return the pool to test: the first one with GPUs."""
     return next((pool for pool in cluster.pools if pool.gpus), None)
 
 
@@ -45,7 +45,7 @@ def smoke_job(
     implementation: MpiImplementation = "OpenMPI",
     namespace: str | None = None,
 ) -> Job:
-    """The job, without its command, which depends on what the cluster gives."""
+    """Return the job without its command, which depends on the cluster."""
     return Job(
         name=name,
         launcher=launcher,
@@ -63,19 +63,19 @@ def smoke_job(
 
 
 def expected(job: Job, cluster: ClusterDescription, transport: Transport | None = None) -> Expected:
-    """What the job must find."""
-    world = World.of(job, cluster)
-    return Expected(job.workers, world.size.slots, world.size.gpus, transport or world.pool.transport)
+    """Return what the job must find."""
+    placed = PlacedJob.of(job, cluster)
+    return Expected(job.workers, placed.size.slots, placed.size.gpus, transport or placed.pool.transport)
 
 
 def with_program(job: Job, wanted: Expected) -> Job:
-    """The job as it is submitted."""
+    """Return the job with its command, ready to submit."""
     command = ("python3", "-c", program(), json.dumps(astuple(wanted)))
     return job.model_copy(update={"command": command})
 
 
 def reports(log: str) -> list[Report]:
-    """What the ranks said, from the launcher's log."""
+    """Parse the ranks' reports from the launcher's log."""
     found: list[Report] = []
     for line in log.splitlines():
         if line.startswith('{"rank"'):

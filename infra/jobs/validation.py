@@ -10,7 +10,8 @@ from infra.jobs import hostfile, mpi_environment, openmpi
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
-from infra.jobs.pods import World, writable_path
+from infra.jobs.pods import PlacedJob as World
+from infra.jobs.pods import writable_path
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.jobs.sizing import workers_per_node
 
@@ -145,7 +146,7 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
         yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {way_out}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
         yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}; use perNode")
-    if job.per_socket is not None and job.asks_horovodrun:
+    if job.per_socket is not None and job.needs_horovodrun_options:
         yield Problem("perSocket", "is no option of horovodrun; use perNode")
     if job.per_socket is not None and job.per_node is not None:
         yield Problem("perSocket", "is given together with perNode; keep one")

@@ -1,1 +1,1 @@
-"""Kubeconfigs, and how this machine reaches an API server."""
+"""Kubeconfigs, and connections to an API server."""

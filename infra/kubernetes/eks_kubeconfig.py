@@ -1,10 +1,10 @@
-"""The kubeconfig of an EKS cluster, as users get it."""
+"""Kubeconfig of an EKS cluster."""
 
 import json
 
 
 def kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
-    """A kubeconfig whose users prove who they are with their own AWS credentials."""
+    """Return a kubeconfig that authenticates users with their own AWS credentials."""
     arguments = ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"]
     command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}
     server = {"server": endpoint, "certificate-authority-data": certificate_authority}

@@ -1,4 +1,4 @@
-"""Kubeconfigs, and what is wrong with one as a sentence."""
+"""Loads kubeconfigs and reports what is wrong with them."""
 
 import logging
 import os
@@ -12,30 +12,30 @@ from infra.config.messages import did_you_mean, one_of, shown
 
 RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
-"""Seconds to connect and to wait for an answer."""
+"""Seconds to connect and to wait for a response."""
 
 
 class Unusable(Exception):
-    """No cluster can be asked by way of the kubeconfig; the message is for the user."""
+    """The kubeconfig cannot be used. The message is for the user."""
 
 
 class NoAnswer(Exception):
-    """Nobody answers at the server; the message says why."""
+    """The API server does not respond. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class ApiConnection:
-    """One context of a kubeconfig: a cluster, and who one is there."""
+    """Connection to a cluster as the user of a kubeconfig context."""
 
     context: str
     namespace: str | None
     server: str
     client: Any
-    """Of the `kubernetes` package."""
+    """ApiClient of the `kubernetes` package."""
 
     @property
     def has_credentials(self) -> bool:
-        """A token or a certificate of one's own; whether it is good, only the cluster knows."""
+        """True if there is a token or client certificate. Only the cluster knows whether it is valid."""
         configuration = self.client.configuration
         return bool(configuration.api_key or configuration.cert_file)
 
@@ -48,9 +48,9 @@ class ApiConnection:
         *,
         stream: bool = False,
     ) -> Any:
-        """The server's answer, as urllib3 has it; a stream may be silent for as long as it wants.
+        """Return the server's response (urllib3). Streams have no read timeout.
 
-        Raises NoAnswer, and `kubernetes.client.ApiException` where the server refuses.
+        Raises NoAnswer, and `kubernetes.client.ApiException` for error responses.
         """
         import urllib3.exceptions
 
@@ -71,91 +71,92 @@ class ApiConnection:
 
 
 def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
-    """The context of that name, or the current one. Raises Unusable."""
-    import kubernetes.client  # half a second that `--help` does not wait for
+    """Connect with the named context, or the current one. Raises Unusable."""
+    import kubernetes.client  # takes half a second, which `--help` should not need
     import kubernetes.config
 
     name, namespace = _context(kubeconfig, context)
     configuration = kubernetes.client.Configuration()
-    with _complaints() as said:
+    with _collect_errors() as errors:
         kubernetes.config.load_kube_config(files(kubeconfig), name, configuration, persist_config=False)
-    if said:
-        raise Unusable(f"the credentials of context {shown(name)} cannot be had: {said[0]}")
+    if errors:
+        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {errors[0]}")
     if not configuration.host.startswith(("https://", "http://")):
         address = shown(configuration.host) if configuration.host else "nothing"
-        raise Unusable(f"the server of context {shown(name)} is {address}, no address like https://10.0.0.1:6443; write its own")
+        raise Unusable(f"the server of context {shown(name)} is {address}. Set it to an address such as https://10.0.0.1:6443")
     configuration.retries = RETRIES
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
 
 def files(kubeconfig: Path | None) -> str:
-    """As kubectl finds them: one path, or several with the separator of PATH between them."""
+    """Return the kubeconfig files that kubectl would use: one path, or several joined like PATH."""
     return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
 def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
-    """The context's name and namespace."""
+    """Return the context's name and namespace."""
     import kubernetes.config
     import yaml
 
     where = files(kubeconfig)
     if kubeconfig and not kubeconfig.exists():
-        raise Unusable(f"there is no kubeconfig {kubeconfig}")
+        raise Unusable(f"the kubeconfig {kubeconfig} does not exist")
     try:
         contexts, current = kubernetes.config.list_kube_config_contexts(where)
     except (kubernetes.config.ConfigException, OSError, TypeError, yaml.YAMLError) as error:
         if not any(Path(file).exists() for file in where.split(os.pathsep)):
-            way_out = "name one with --kubeconfig or KUBECONFIG, or write one: scripts/cluster kubeconfig -s STACK"
-            raise Unusable(f"there is no kubeconfig {where}; {way_out}") from None
+            fix = "Set --kubeconfig or KUBECONFIG, or create it: scripts/cluster kubeconfig -s STACK"
+            raise Unusable(f"the kubeconfig {where} does not exist. {fix}") from None
         if context is None or "current-context" not in str(error):
             reason = str(error).splitlines()[0]
-            raise Unusable(f"{where} is no kubeconfig that can be used: {reason}") from None
+            raise Unusable(f"{where} is not a usable kubeconfig: {reason}") from None
         contexts, current = [], None
     names = [one["name"] for one in contexts]
     if context is not None and context not in names:
         raise Unusable(
-            f"{where} has no context {shown(context)}{did_you_mean(context, names)}; there is {one_of(names)}",
+            f"{where} has no context {shown(context)}{did_you_mean(context, names)}; it has {one_of(names)}",
         )
     chosen = next((one for one in contexts if one["name"] == context), current)
     return chosen["name"], chosen["context"].get("namespace")
 
 
 @contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """What the client logs while it loads credentials: a program that gives no token is not an exception to it."""
+def _collect_errors() -> Iterator[list[str]]:
+    """Collect errors logged while the client loads credentials. If a credential plugin fails, it logs and does not
+    raise."""
     import kubernetes.config
 
-    said: list[str] = []
+    errors: list[str] = []
 
     class Collect(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(" ".join(record.getMessage().split()))
+            errors.append(" ".join(record.getMessage().split()))
 
     handler, root = Collect(logging.ERROR), logging.getLogger()
     others = root.handlers[:]
     root.handlers[:] = [handler]
     try:
-        yield said
+        yield errors
     except (kubernetes.config.ConfigException, OSError) as error:
-        said.append(" ".join(str(error).split()))
+        errors.append(" ".join(str(error).split()))
     finally:
         root.handlers[:] = others
 
 
 def _cause(error: BaseException) -> str:
-    """The last words of a chain of wrapped errors."""
+    """Return the innermost message of a chain of wrapped errors, in plain words."""
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])
-    for known, words in (
-        ("certificate has expired", "its certificate has expired: `kubeadm certs renew all` renews those of kubeadm"),
-        ("CERTIFICATE_VERIFY_FAILED", "its certificate is not the one that the kubeconfig names"),
+    for known, meaning in (
+        ("certificate has expired", "its certificate has expired; on kubeadm clusters run `kubeadm certs renew all`"),
+        ("CERTIFICATE_VERIFY_FAILED", "its certificate does not match the certificate authority in the kubeconfig"),
         ("Connection refused", "connection refused"),
         ("Name or service not known", "no such host"),
         ("Temporary failure in name resolution", "no such host"),
-        ("timed out", "no answer in time"),
+        ("timed out", "timeout"),
         ("No route to host", "no route to it"),
         ("Network is unreachable", "no route to it"),
     ):
         if known in text:
-            return words
+            return meaning
     return text

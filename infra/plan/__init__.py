@@ -1,1 +1,1 @@
-"""Decisions: settings and facts in, specs for the components out. Pure."""
+"""All decisions: settings and facts in, specs for the components out. Pure."""

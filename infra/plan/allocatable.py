@@ -1,4 +1,7 @@
-"""What job pods can have of one node. Pure; estimates stay on the safe side, since a job that asks for more waits for ever."""
+"""CPU and memory of a node that job pods can request. Pure.
+
+The estimates are low on purpose: a job that requests more than a node has waits forever.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,26 +9,26 @@ from typing import Final
 from infra.facts.instance_types import InstanceType
 
 USABLE_MEMORY: Final = 0.925
-"""The hypervisor and the kernel keep the rest; Karpenter counts with the same share (VM_MEMORY_OVERHEAD_PERCENT)."""
+"""Share left by hypervisor and kernel. Karpenter uses the same value (VM_MEMORY_OVERHEAD_PERCENT)."""
 EVICTION_MIB: Final = 100
-"""https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go, as the next two."""
+"""https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go, like the next two."""
 KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
 KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
-"""Of the first CPUs; of all others a quarter of a percent."""
+"""Shares that the kubelet reserves of the first CPUs, one by one."""
 KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024
 AGENTS_MILLIS: Final = 500
-"""Network, proxy, pod identity, storage driver, monitoring, device plugins: pods that run on every node."""
+"""Pods that run on every node: network, proxy, pod identity, storage driver, monitoring, device plugins."""
 
 SYSTEM_PODS_MIB: Final = 512
 SYSTEM_PODS_MILLIS: Final = 300
-"""Of DNS, operators and the like on one node of the CPU pool, beside the agents."""
+"""DNS, operators and similar pods on one node of the CPU pool, in addition to the agents."""
 
 
 @dataclass(frozen=True)
 class Allocatable:
-    """What job pods may ask of one node."""
+    """Requests that job pods on one node may make in total."""
 
     cpu_millis: int
     memory_mib: int
@@ -33,7 +36,7 @@ class Allocatable:
 
 def for_jobs(instance: InstanceType, *, huge_pages_mib: int = 0, is_system: bool = False) -> Allocatable:
     memory = instance.memory_mib * USABLE_MEMORY - huge_pages_mib - EVICTION_MIB - AGENTS_MIB
-    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * _most_pods(instance.vcpus)
+    memory -= KUBELET_MIB + KUBELET_MIB_PER_POD * _maximum_pods(instance.vcpus)
     cpu = instance.vcpus * 1000 - _kubelet_millis(instance.vcpus) - AGENTS_MILLIS
     if is_system:
         memory, cpu = memory - SYSTEM_PODS_MIB, cpu - SYSTEM_PODS_MILLIS
@@ -45,6 +48,7 @@ def _kubelet_millis(vcpus: int) -> float:
     return 1000 * sum(shares)
 
 
-def _most_pods(vcpus: int) -> int:
-    """The most that a type of the size takes: https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
+def _maximum_pods(vcpus: int) -> int:
+    """Return the highest pod limit of instance types of this size:
+    https://github.com/aws/amazon-vpc-cni-k8s/blob/master/misc/eni-max-pods.txt"""
     return 58 if vcpus <= 4 else 234 if vcpus <= 36 else 737

@@ -1,4 +1,4 @@
-"""Settings and pools -> what a job must know of its cluster. Pure."""
+"""Description of an EKS cluster for jobs, from settings and pools. Pure."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def describe(settings: Settings, plans: Mapping[str, PoolPlan]) -> ClusterDescri
 def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
     hugepages_mib = HUGE_PAGES * HUGE_PAGE_MIB if spec.huge_pages else 0
-    offer = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
+    available = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
     return PoolDescription(
         name=spec.name,
         instance_type=spec.instance_type,
@@ -34,8 +34,8 @@ def _pool(plan: PoolPlan, *, efa: bool) -> PoolDescription:
         slots=instance.slots,
         efa=spec.efa_interfaces,
         hugepages_mib=hugepages_mib,
-        memory_mib=offer.memory_mib,
-        cpu_millis=offer.cpu_millis,
+        memory_mib=available.memory_mib,
+        cpu_millis=available.cpu_millis,
         labels=dict(spec.labels),
         taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in spec.taints),
         max_size=spec.sizes.maximum,

@@ -1,4 +1,4 @@
-"""Settings and facts -> what the nodes of a plain EC2 cluster are: every choice that is made before the first resource."""
+"""Plan of an EC2 cluster: all decisions about its nodes, made before the first resource."""
 
 from dataclasses import dataclass
 
@@ -7,51 +7,51 @@ from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import efa_layout
 from infra.plan.eks_pools import reservation_of
 from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, wants_placement_group
-from infra.plan.specs import Market, MasterSpec, WorkersSpec
+from infra.plan.specs import HeadNodeSpec, Market, WorkersSpec
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Spot, TargetedOdcr
 from infra.settings.stack import Settings
 
 
 @dataclass(frozen=True)
 class Ec2ClusterPlan:
-    """Master, workers, and where they are."""
+    """Head node, workers, and their location."""
 
-    master: MasterSpec
+    head_node: HeadNodeSpec
     workers: WorkersSpec
-    master_type: InstanceType
+    head_node_type: InstanceType
     worker_type: InstanceType
     zone: str
-    master_computes: bool
-    """It takes ranks as the workers do, and is in their placement group."""
+    head_node_runs_ranks: bool
+    """The head node runs ranks like a worker and is in their placement group."""
     makes_placement_group: bool
     own_placement_group: str | None
-    """The user's, by name."""
+    """Name of the user's placement group."""
 
     @property
-    def master_slots(self) -> int:
-        return self.master_type.slots if self.master_computes else 0
+    def head_node_slots(self) -> int:
+        return self.head_node_type.slots if self.head_node_runs_ranks else 0
 
 
 def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
     pool, ami = settings.pools[0], facts.ami
     zone = pool_zone(pool, settings, facts)
     if zone is None or ami is None:
-        raise LookupError("the cluster has no zone or no AMI; validation should have said so")
+        raise LookupError("the cluster has no zone or no AMI; validation should have reported that")
     worker_type = facts.instance_types[pool.instance_type]
     interfaces = efa_layout(worker_type) if has_efa(pool, worker_type) else ()
-    computes = settings.ec2.master_type == pool.instance_type
-    reserved = reservation_of(pool.capacity) if computes else None
+    runs_ranks = settings.ec2.master_type == pool.instance_type
+    reserved = reservation_of(pool.capacity) if runs_ranks else None
     desired, keep = desired_size(pool, settings, facts)
     return Ec2ClusterPlan(
-        master=MasterSpec(
+        head_node=HeadNodeSpec(
             instance_type=settings.ec2.master_type,
             ami_id=ami.id,
             root_device=ami.root_device,
             root_volume_gib=pool.root_volume_gib,
             ssh_cidrs=settings.ec2.ssh.cidrs,
-            capacity_block=computes and isinstance(pool.capacity, CapacityBlock),
+            capacity_block=runs_ranks and isinstance(pool.capacity, CapacityBlock),
             reservation=reserved,
-            interfaces=interfaces if computes else (),
+            interfaces=interfaces if runs_ranks else (),
         ),
         workers=WorkersSpec(
             pool=pool.name,
@@ -68,10 +68,10 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
             interfaces=interfaces,
             placement=placement_choice(pool, facts),
         ),
-        master_type=facts.instance_types[settings.ec2.master_type],
+        head_node_type=facts.instance_types[settings.ec2.master_type],
         worker_type=worker_type,
         zone=zone,
-        master_computes=computes,
+        head_node_runs_ranks=runs_ranks,
         makes_placement_group=wants_placement_group(pool, facts),
         own_placement_group=pool.own_placement_group,
     )

@@ -1,4 +1,4 @@
-"""Settings and facts -> what each pool is: every choice about nodes that is made before the first resource."""
+"""Plan of the node pools of an EKS cluster: all decisions about nodes, made before the first resource."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from infra.naming import (
     autoscaler_tags,
     pool_labels,
 )
-from infra.plan.efa_interfaces import Interface, efa_layout
+from infra.plan.efa_interfaces import Interface, efa_count, efa_layout
 from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
 from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget, Sizes
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Pool, Spot, TargetedOdcr
@@ -27,30 +27,30 @@ SYSTEM_ROOT_VOLUME_GIB = 50
 HUGE_PAGE_MIB = 2
 
 USABLE_DISK = 0.85
-"""What pods get of a node's disk: the kubelet keeps 10 % free and images take a part."""
+"""Share of a node's disk for pods: the kubelet keeps 10 % free, and images take a part."""
 
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """A pool and where it goes."""
+    """Spec and location of a pool."""
 
     spec: NodePoolSpec
     instance: InstanceType
     zones: tuple[str, ...]
     makes_placement_group: bool = False
     own_placement_group: str | None = None
-    """The user's, by name."""
+    """Name of the user's placement group."""
 
 
 def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
-    """All pools by name, the CPU pool first."""
+    """Return all pools by name, the CPU pool first."""
     system = settings.eks.system
     plans = {system.name: _system_plan(settings, facts)}
     return plans | {pool.name: _gpu_plan(pool, settings, facts) for pool in settings.pools}
 
 
 def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
-    """CPU nodes in several zones, for the cluster's own pods."""
+    """Plan the CPU nodes for system pods, in several zones."""
     pool = settings.eks.system
     instance = facts.instance_types[pool.instance_type]
     labels = pool_labels(pool.name)
@@ -70,11 +70,11 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
 
 
 def _gpu_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
-    """GPU nodes of one type, in one zone."""
+    """Plan GPU nodes of one type, in one zone."""
     instance = facts.instance_types[pool.instance_type]
     zone = pool_zone(pool, settings, facts)
     if zone is None:
-        raise LookupError(f"pool {pool.name} has no zone; validation should have said so")
+        raise LookupError(f"pool {pool.name} has no zone; validation should have reported that")
     return PoolPlan(
         _gpu_spec(pool, instance, settings, facts),
         instance,
@@ -116,24 +116,25 @@ def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
 
 
 def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
-    """What one node will offer beside CPU and memory, for an autoscaler that starts from zero."""
+    """Return what a node offers besides CPU and memory. The autoscaler needs it to scale from zero."""
     resources = {GPU_RESOURCE: str(instance.gpus), "ephemeral-storage": _disk(instance, root_volume_gib)}
     if interfaces:
-        resources[EFA_RESOURCE] = str(sum(interface.type == "efa-only" for interface in interfaces))
+        resources[EFA_RESOURCE] = str(efa_count(interfaces))
         resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES * HUGE_PAGE_MIB}Mi"
     return resources
 
 
 def _disk(instance: InstanceType, root_volume_gib: int) -> str:
-    """Where pods write: the striped local disks of a GPU type that has them, else the root volume."""
+    """Return the size of the disk that pods write to: striped local disks of GPU types that have them, else the root
+    volume."""
     if instance.gpus and instance.instance_store_gb:
         return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"
 
 
 def _sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
-    desired, leave_alone = desired_size(pool, settings, facts)
-    return Sizes(pool.min_size, desired, pool.max_size, leave_alone)
+    desired, ignored = desired_size(pool, settings, facts)
+    return Sizes(pool.min_size, desired, pool.max_size, ignored)
 
 
 def _autoscaler_tags(
@@ -159,7 +160,7 @@ def _capacity_type(capacity: Capacity) -> CapacityType:
 
 
 def reservation_of(capacity: Capacity) -> ReservationTarget | None:
-    """What a pool's nodes are launched into, where capacity was reserved for them."""
+    """Return the capacity reservation that a pool's nodes are launched into, if it has one."""
     match capacity:
         case TargetedOdcr():
             return ReservationTarget(capacity.reservation_id, capacity.resource_group_arn)

@@ -1,4 +1,4 @@
-"""Settings and what the cluster's nodes are -> what a job must know of its cluster. Pure."""
+"""Description of an existing cluster for jobs, from settings and the cluster's nodes. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,8 +9,9 @@ from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLA
 from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS
 from infra.settings.existing import ExistingSettings, LabelledPool
 
-LEAST_SHARE: Final = 0.5
-"""Of a small node's memory and CPUs jobs are left so much, whatever agents may take."""
+MINIMUM_SHARE: Final = 0.5
+"""Share of a node's memory and CPUs that jobs get at least, even on small nodes where the estimate for agents is
+larger."""
 
 
 def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
@@ -27,13 +28,13 @@ def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescript
 
 
 def system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
-    """Where operators and launchers may run: they tolerate no taint."""
-    return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.refuses)
+    """Return the nodes for operators and launchers, which tolerate no taints."""
+    return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.repels_pods)
 
 
 def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
     nodes = system_nodes(settings, facts)
-    cpu, memory = _offer(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
+    cpu, memory = _available(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
     return PoolDescription(
         name=SYSTEM_POOL,
         slots=max(1, cpu // 1000),
@@ -45,7 +46,7 @@ def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
 
 
 def _pool(pool: LabelledPool, nodes: Sequence[Node]) -> PoolDescription:
-    cpu, memory = _offer(nodes, AGENTS_MILLIS, AGENTS_MIB)
+    cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
     taints = dict.fromkeys(taint for node in nodes for taint in node.taints)
     return PoolDescription(
         name=pool.name,
@@ -59,11 +60,11 @@ def _pool(pool: LabelledPool, nodes: Sequence[Node]) -> PoolDescription:
     )
 
 
-def _offer(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
-    """What job pods may ask of any of the nodes: thousandths of a CPU, and MiB."""
+def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
+    """Return the requests that fit on each of the nodes: thousandths of a CPU, and MiB."""
     cpu = min((node.cpu_millis for node in nodes), default=0)
     memory = min((node.memory_mib for node in nodes), default=0)
-    return max(int(cpu * LEAST_SHARE), cpu - agents_millis), max(int(memory * LEAST_SHARE), memory - agents_mib)
+    return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)
 
 
 def _namespace(name: str, settings: ExistingSettings) -> NamespaceDescription:

@@ -1,6 +1,6 @@
-"""Where things go: the zones of the VPC, of the control plane and of each pool, its size at this run, its placement group. Pure.
+"""Zones of VPC, control plane and pools, pool sizes and placement groups. Pure.
 
-What was chosen once stays: an explicit setting wins, then what the stack has, and only then what AWS offers today.
+Earlier choices are kept: an explicit setting wins, then what the stack already has, then what AWS offers now.
 """
 
 from typing import NamedTuple
@@ -12,23 +12,23 @@ from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
 
 DEFAULT_ZONES = 3
-LEAST_ZONES = 2
-"""Of EKS: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
-MOST_ZONES = 4
+MINIMUM_ZONES = 2
+"""EKS requires two: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+MAXIMUM_ZONES = 4
 GROUP, APART = "group", "apart"
-"""The choices of `placementGroup: auto`, as node groups' tags keep them."""
+"""Choices of `placementGroup: auto`, as recorded in tags of node groups."""
 
 
 class DesiredSize(NamedTuple):
-    """A pool's number of nodes in this run."""
+    """Desired size of a pool in this Pulumi operation."""
 
     size: int
     ignore: bool
-    """The autoscaler owns it: `size` counts at creation only."""
+    """The autoscaler owns the size: `size` only matters at creation."""
 
 
 def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """The zones of the VPC, by name: those of the given subnets, the named ones, or a choice."""
+    """Return the zones of the VPC, by name: those of the given subnets, the named ones, or a choice."""
     network = settings.network
     if network.is_existing:
         return tuple(sorted({facts.subnets[one].zone for one in network.subnet_ids if one in facts.subnets}))
@@ -36,12 +36,12 @@ def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Existing zones first, then those that the pools are bound to, then those that offer most of the pools' types.
+    """Choose existing zones first, then zones that pools are bound to, then zones that offer most of the pools' types.
 
-    Of the existing ones the control plane's come first, since it cannot leave them.
+    Among existing zones, those of the control plane come first, because it cannot leave them.
     """
     wanted = settings.network.zone_count
-    limit = wanted or MOST_ZONES
+    limit = wanted or MAXIMUM_ZONES
     usable = [zone.name for zone in facts.zones]
     bound = [zone for pool in settings.pools if (zone := bound_zone(pool, facts)) in usable]
     fixed = facts.existing.cluster_zones
@@ -58,22 +58,23 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def default_zones(settings: Settings) -> int:
-    """A plain EC2 cluster is in one zone, next to its file system."""
+    """Return the number of zones by default. An EC2 cluster is in one zone, next to its file system."""
     return DEFAULT_ZONES if settings.is_eks else 1
 
 
-def least_zones(settings: Settings) -> int:
-    return LEAST_ZONES if settings.is_eks else 1
+def minimum_zones(settings: Settings) -> int:
+    return MINIMUM_ZONES if settings.is_eks else 1
 
 
 def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
-    """Zones that offer more of the stack's types first, then by name."""
+    """Sort zones: those that offer more of the stack's types first, then by name."""
     names = [pool.instance_type for pool in settings.pools] + [settings.target.head_type]
     return sorted(zones, key=lambda zone: (-sum(zone in facts.offerings.get(name, ()) for name in names), zone))
 
 
 def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Those that the cluster was created in: EKS takes subnets of other zones neither from it nor to it.
+    """Return the zones that the cluster was created in. EKS can neither add nor remove zones later.
+
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
     zones = vpc_zones(settings, facts)
@@ -81,13 +82,15 @@ def control_plane_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def system_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """The zones of the VPC, without those that came after the system pool: other subnets would make another node group of it."""
+    """Return the zones of the VPC, without zones newer than the system pool: changed subnets would replace its node
+    group."""
     zones, existing = vpc_zones(settings, facts), facts.existing.pools.get(settings.eks.system.name)
     return tuple(zone for zone in zones if existing and zone in existing.zones) or zones
 
 
 def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
-    """The subnets of an existing VPC, in each zone the one in use first: their order moves nothing, nor does a new one."""
+    """Return the subnets of an existing VPC. In each zone the one in use comes first, so that reordered or added
+    subnets move nothing."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
     given = sorted((facts.subnets[one] for one in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = vpc_zones(settings, facts)
@@ -95,11 +98,12 @@ def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
 
 
 def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Zones with a NAT gateway. A single one is where the control plane is, which does not move when zones are added."""
+    """Return the zones with a NAT gateway. A single one is in a zone of the control plane, which stays when zones are
+    added."""
     match settings.network.nat:
         case "none":
             return ()
-        case "one" if not settings.is_eks:  # where the nodes are: traffic between zones costs
+        case "one" if not settings.is_eks:  # in the zone of the nodes: AWS charges for traffic between zones
             zones = vpc_zones(settings, facts)
             return tuple(zone for pool in settings.pools if (zone := pool_zone(pool, settings, facts)))[:1] or zones[:1]
         case "one":
@@ -109,7 +113,8 @@ def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def bound_zone(pool: Pool, facts: Facts) -> str | None:
-    """The zone that a pool cannot choose: told by the user, taken before, or its reservation's."""
+    """Return the zone that a pool is bound to: the one in the settings, the existing one, or that of its
+    reservation."""
     if pool.zone is not None:
         return pool.zone
     if pool.name in facts.existing.pools:
@@ -119,7 +124,7 @@ def bound_zone(pool: Pool, facts: Facts) -> str | None:
 
 
 def pool_zone(pool: Pool, settings: Settings, facts: Facts) -> str | None:
-    """The pool's zone; None where no zone of the VPC offers its type."""
+    """Return the pool's zone; None if no zone of the VPC offers its type."""
     zones = vpc_zones(settings, facts)
     bound = bound_zone(pool, facts)
     if bound is not None:
@@ -128,14 +133,16 @@ def pool_zone(pool: Pool, settings: Settings, facts: Facts) -> str | None:
 
 
 def offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """The zones of the VPC that offer a type, by name."""
+    """Return the zones of the VPC that offer an instance type, by name."""
     offered = facts.offerings.get(type_name, frozenset())
     return tuple(zone for zone in vpc_zones(settings, facts) if zone in offered)
 
 
 def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> DesiredSize:
-    """A new pool starts with its initial size. An existing one that the autoscaler owns keeps its size; only where its bounds
-    change is the size written too, moved between them, since EKS refuses bounds that do not hold it."""
+    """Return the pool's desired size.
+
+    A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
+    maximum changes, the size is set too, clamped between them, because EKS rejects bounds that exclude it."""
     if not settings.platform.autoscaler:
         return DesiredSize(pool.initial_size, ignore=False)
     existing = facts.existing.pools.get(pool.name)
@@ -147,21 +154,21 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
 
 
 def has_efa(pool: Pool, instance_type: InstanceType) -> bool:
-    """Whether the pool's nodes get EFA: wherever the type has it, unless the user says no."""
+    """True if the pool's nodes get EFA: whenever the type has it, unless `efa: false`."""
     return instance_type.efa_maximum > 0 and pool.efa is not False
 
 
 def wants_placement_group(pool: Pool, facts: Facts) -> bool:
-    """Whether the stack makes a cluster placement group for the pool."""
+    """True if the stack creates a cluster placement group for the pool."""
     return placement_choice(pool, facts) == GROUP
 
 
 def placement_choice(pool: Pool, facts: Facts) -> str | None:
-    """What `placementGroup: auto` comes to: a group for EFA between nodes. None where there is nothing to choose: another word of
-    the user's, no EFA, or capacity that is reserved, of which a group would shrink what one gets.
+    """Return the choice of `placementGroup: auto`: a group if there is EFA between nodes.
 
-    What was chosen for a pool stays: a resize must not restart its nodes.
-    """
+    None if there is nothing to choose: another setting, no EFA, or reserved capacity, where a placement group would
+    reduce what can be launched. The choice made for an existing pool is kept, because a resize must not restart its
+    nodes."""
     instance_type = facts.instance_types.get(pool.instance_type)
     if pool.placement_group != "auto" or pool.is_reserved or instance_type is None:
         return None

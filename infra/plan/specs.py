@@ -1,16 +1,16 @@
-"""What components build: plain values, decided before the first resource is registered."""
+"""Specs that components build: plain values, all decided before the first resource is registered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from infra.naming import Taint
-from infra.plan.efa_interfaces import Interface
+from infra.plan.efa_interfaces import Interface, efa_count
 
 
 @dataclass(frozen=True)
 class ReservationTarget:
-    """Capacity that was reserved: one reservation, or a resource group of them."""
+    """Reserved capacity: one reservation, or a resource group of reservations."""
 
     id: str | None = None
     resource_group_arn: str | None = None
@@ -25,12 +25,12 @@ class Sizes:
     desired: int
     maximum: int
     autoscaler_owns_desired: bool
-    """Then `desired` counts at creation only."""
+    """If true, `desired` only matters at creation."""
 
 
 @dataclass(frozen=True)
 class NodePoolSpec:
-    """What a pool is. Plain values, all decided before the first resource."""
+    """Spec of a node pool."""
 
     name: str
     instance_type: str
@@ -50,24 +50,24 @@ class NodePoolSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
-    # what the next run must know of this one
+    # recorded for the next `pulumi up`
     placement: str | None = None
-    """What was chosen where the user left the placement group to us."""
+    """Choice of `placementGroup: auto`; None for other settings."""
     # updates and repair
     surge: bool = False
-    """New nodes start before old ones go; False where there may be no spare capacity."""
+    """Start new nodes before deleting old ones. False for pools that may have no spare capacity."""
     failed: bool = False
-    """The node group that there is could not be created, and another must be."""
+    """The existing node group failed to be created and must be replaced."""
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA devices that pods on one node can ask for."""
-        return sum(interface.type == "efa-only" for interface in self.interfaces)
+        """EFA devices that pods on one node can request."""
+        return efa_count(self.interfaces)
 
 
 @dataclass(frozen=True)
-class MasterSpec:
-    """What the master is. Plain values, all decided before the first resource."""
+class HeadNodeSpec:
+    """Spec of an EC2 cluster's head node."""
 
     instance_type: str
     ami_id: str
@@ -85,7 +85,7 @@ Market = Literal["on-demand", "spot", "capacity-block"]
 
 @dataclass(frozen=True)
 class WorkersSpec:
-    """What the workers are. Plain values, all decided before the first resource."""
+    """Spec of an EC2 cluster's workers."""
 
     pool: str
     instance_type: str
@@ -96,10 +96,10 @@ class WorkersSpec:
     desired: int
     maximum: int
     keep_desired: bool
-    """The group is there, and `scripts/cluster scale` owns its size."""
+    """The group exists, and `scripts/cluster scale` owns its size."""
     market: Market = "on-demand"
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()
     """EFA layout; empty without EFA."""
     placement: str | None = None
-    """What was chosen where the user left the placement group to us."""
+    """Choice of `placementGroup: auto`; None for other settings."""

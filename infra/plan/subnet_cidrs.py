@@ -1,5 +1,7 @@
-"""How a VPC's addresses are divided. Pure arithmetic: a zone's subnets follow from the zone's letter and the VPC's CIDR
-alone, so that zones can be added, removed or listed in another order and no subnet ever moves."""
+"""CIDRs of subnets in a new VPC. Pure arithmetic.
+
+A zone's subnets depend only on the zone's letter and the VPC's CIDR, so adding, removing or reordering zones moves no
+subnet."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -10,10 +12,11 @@ from infra.naming import ZONE_LETTERS
 PRIVATE_BITS: Final = 4
 """A private subnet is a 16th of the VPC; the first eight 16ths are the private subnets of zones a to h."""
 PUBLIC_BITS: Final = 7
-"""A public subnet holds NAT gateways and load balancers only: a 128th. The ninth 16th is cut into those of zones a to h.
-The other seven 16ths stay free for what the user adds."""
+"""A public subnet is a 128th of the VPC, for NAT gateways and load balancers only. The ninth 16th holds those of zones
+a to h. The other seven 16ths are left free for the user."""
 AWS_RESERVED: Final = 5
-"""The first four addresses and the last of each subnet: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
+"""The first four addresses and the last of each subnet:
+https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,16 @@ class ZoneAddresses:
 
     @property
     def private_capacity(self) -> int:
-        """Addresses that nodes and pods can have in the private subnet."""
+        """Number of addresses for nodes and pods in the private subnet."""
         return IPv4Network(self.private).num_addresses - AWS_RESERVED
 
 
 def zone_addresses(vpc_cidr: str, zone: str) -> ZoneAddresses:
-    """The subnets of a zone, e.g. `us-west-2b`, in a VPC of /16 to /20."""
+    """Return the subnets of a zone such as `us-west-2b`, in a VPC of /16 to /20."""
     vpc = IPv4Network(vpc_cidr)
     slot = ZONE_LETTERS.find(zone[-1])
     if slot < 0:
-        raise ValueError(f'"{zone}" is not an availability zone that ends in one of the letters {ZONE_LETTERS}')
+        raise ValueError(f'"{zone}" is not an availability zone ending in one of the letters {ZONE_LETTERS}')
     sixteenths = list(vpc.subnets(prefixlen_diff=PRIVATE_BITS))
     publics = sixteenths[len(ZONE_LETTERS)].subnets(prefixlen_diff=PUBLIC_BITS - PRIVATE_BITS)
     return ZoneAddresses(private=str(sixteenths[slot]), public=str(list(publics)[slot]))

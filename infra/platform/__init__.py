@@ -1,2 +1,4 @@
-"""What is installed into a Kubernetes cluster. Its modules load pulumi_kubernetes, so only `infra.program` imports them, on use;
-`manifests` does not."""
+"""Platform: everything installed into a Kubernetes cluster.
+
+The modules load pulumi_kubernetes, which is slow, so `infra.clusters` imports them only when it uses them.
+"""

@@ -1,4 +1,4 @@
-"""How the queue judges jobs: its configuration, and quotas that follow from the pools. Pure."""
+"""Kueue's configuration, and quotas derived from the pools. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,14 +7,15 @@ from infra.jobs.cluster import PoolDescription
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, QUEUE_NAME
 
 COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURCE)
-"""A job that asks for a resource without a quota is never admitted, so all are named, also where a pool has none."""
+"""Kueue never admits a job that requests a resource without a quota, so each pool has a quota for all of them, even
+0."""
 
 PODS_READY_MINUTES: Final = 30
-"""From admission to the last pod's readiness. A GPU node from nothing takes 10 to 20, with its images."""
+"""Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including images."""
 RECOVERY_MINUTES: Final = 30
-"""The same for a pod that is replaced in mid-run: its node may have to be replaced too."""
+"""Time limit for a replaced pod of a running job: its node may have to be replaced too."""
 BACKOFF_SECONDS: Final = 60
-MOST_BACKOFF_SECONDS: Final = 3600
+MAXIMUM_BACKOFF_SECONDS: Final = 3600
 
 FRAMEWORKS: Final = ("batch/job", "pod", "statefulset")
 MPI_FRAMEWORK: Final = "kubeflow.org/mpijob"
@@ -51,44 +52,45 @@ def configuration(*, mpi_jobs: bool) -> Mapping[str, Any]:
             "recoveryTimeout": f"{RECOVERY_MINUTES}m",
             "blockAdmission": False,
             "requeuingStrategy": {
-                # behind those that wait: what no capacity could be had for holds nobody up
+                # Requeue behind waiting jobs, so that a job without capacity does not block them.
                 "timestamp": "Eviction",
                 "backoffBaseSeconds": BACKOFF_SECONDS,
-                "backoffMaxSeconds": MOST_BACKOFF_SECONDS,
+                "backoffMaxSeconds": MAXIMUM_BACKOFF_SECONDS,
             },
         },
         "integrations": {"frameworks": [*FRAMEWORKS, *([MPI_FRAMEWORK] if mpi_jobs else [])]},
         "resources": {"excludeResourcePrefixes": ["ephemeral-storage"]},
-        # An aggregated API whose server is away stops every namespace from being deleted.
+        # If the server of an aggregated API is down, no namespace can be deleted.
         "featureGates": {"VisibilityOnDemand": False},
     }
 
 
-def flavour(pool: PoolDescription) -> Mapping[str, Any]:
-    """What a pool's nodes are: a job that selects another pool, or does not tolerate the taints, is not put there."""
+def flavor(pool: PoolDescription) -> Mapping[str, Any]:
+    """Return labels and taints of a pool's nodes. Kueue does not assign jobs that select another pool or lack
+    tolerations."""
     taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
     return {**({"nodeLabels": pool.selector} if pool.selector else {}), **({"nodeTaints": taints} if taints else {})}
 
 
 def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]:
-    """What all nodes of a pool offer when it is as large as it can be."""
-    most = pool.max_size
+    """Return the resources of all nodes of a pool at its maximum size."""
+    maximum = pool.max_size
     return {
-        "cpu": cpu(int(pool.cpu_millis * most * cpu_request_factor)),
-        "memory": memory(pool.memory_mib * most),
-        GPU_RESOURCE: str(pool.gpus * most),
-        EFA_RESOURCE: str(pool.efa * most),
-        HUGEPAGES_RESOURCE: memory(pool.hugepages_mib * most),
+        "cpu": cpu(int(pool.cpu_millis * maximum * cpu_request_factor)),
+        "memory": memory(pool.memory_mib * maximum),
+        GPU_RESOURCE: str(pool.gpus * maximum),
+        EFA_RESOURCE: str(pool.efa * maximum),
+        HUGEPAGES_RESOURCE: memory(pool.hugepages_mib * maximum),
     }
 
 
 def cpu(millis: int) -> str:
-    """As Kueue writes it back: another way to write the same would look like a change."""
+    """Format CPU as Kueue writes it back. Any other format would appear as drift."""
     return f"{millis}m" if millis % 1000 else str(millis // 1000)
 
 
 def memory(mib: int) -> str:
-    """As Kueue writes it back."""
+    """Format memory as Kueue writes it back."""
     power = 0
     while mib and mib % 1024 == 0:
         mib, power = mib // 1024, power + 1
@@ -96,20 +98,20 @@ def memory(mib: int) -> str:
 
 
 def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *, strict: bool) -> Mapping[str, Any]:
-    """One queue over all pools; where a job goes, its node selector says."""
-    flavours = []
-    # Kueue goes on from the flavour that it tried last. With the launchers' pool first, a job that waits for GPUs is told in
-    # the end that its launcher does not fit among the GPUs.
+    """Return one queue for all pools. A job's node selector decides which pool it uses."""
+    flavors = []
+    # Kueue continues with the flavor that it tried last. With the launchers' pool first, the final message of a job
+    # that waits for GPUs would be that its launcher does not fit on the GPU nodes.
     for pool in sorted(pools, key=lambda pool: pool.gpus == 0):
         amounts = quota(pool, cpu_request_factor)
         resources = [{"name": name, "nominalQuota": amounts[name]} for name in COVERED]
-        flavours.append({"name": pool.name, "resources": resources})
+        flavors.append({"name": pool.name, "resources": resources})
     return {
         "namespaceSelector": {"matchLabels": {JOBS_LABEL: "true"}},
         "queueingStrategy": "StrictFIFO" if strict else "BestEffortFIFO",
-        # An MPI job that loses a rank loses its work: a priority is a place in the queue, not a right to stop others.
+        # An MPI job that loses a rank loses its work: priorities order the queue and never preempt running jobs.
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
-        "resourceGroups": [{"coveredResources": list(COVERED), "flavors": flavours}],
+        "resourceGroups": [{"coveredResources": list(COVERED), "flavors": flavors}],
     }
 
 

@@ -1,4 +1,4 @@
-"""The cluster autoscaler: nodes come for pods that fit nowhere, and go when nothing runs on them."""
+"""Cluster autoscaler: adds nodes for pods that fit nowhere and removes idle nodes."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,7 @@ from infra.versions import cluster_autoscaler
 NAME: Final = AUTOSCALER_ACCOUNT
 PORT: Final = 8085
 NODE_MINUTES: Final = 20
-"""How long a new node may take to be Ready; GPU types take 5 to 15 from nothing."""
+"""Time limit until a new node is Ready. GPU types take 5 to 15 minutes."""
 
 READ: Final = ["get", "list", "watch"]
 
@@ -25,19 +25,19 @@ class ClusterAutoscalerArgs:
     region: str
     idle_minutes: int
     after: tuple[pulumi.Resource, ...] = ()
-    """What its pod needs: nodes to run on, and its role in AWS."""
+    """Resources that its pod needs: nodes to run on, and its IAM role."""
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
     """Creates:
-    - a service account with what upstream's example for auto-discovery allows, and no more
+    - a service account with the permissions of upstream's auto-discovery example, and no more
     - the Deployment, which finds node groups by their tags
     """
 
     def __init__(self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:ClusterAutoscaler", name, None, opts)
         self._name, self._args = name, args
-        rights = self._create_rights()
+        permissions = self._create_permissions()
         labels = {"app": NAME}
         kubernetes.apps.v1.Deployment(
             f"{name}-deployment",
@@ -47,11 +47,11 @@ class ClusterAutoscaler(pulumi.ComponentResource):
                 "selector": {"match_labels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": self._pod()},
             },
-            opts=args.site.options(self, *rights, *args.after),
+            opts=args.site.options(self, *permissions, *args.after),
         )
         self.register_outputs({})
 
-    def _create_rights(self) -> list[pulumi.Resource]:
+    def _create_permissions(self) -> list[pulumi.Resource]:
         options = self._args.site.options(self)
         account = kubernetes.core.v1.ServiceAccount(
             f"{self._name}-account",
@@ -117,9 +117,9 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             "--stderrthreshold=info",
             "--cloud-provider=aws",
             f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
-            "--aws-use-static-instance-list=true",  # in a closed network there is no list of prices to fetch
+            "--aws-use-static-instance-list=true",  # in a private network there is no price list to fetch
             "--expander=least-waste",
-            "--skip-nodes-with-local-storage=false",  # job pods have /dev/shm; those that run are marked unsafe to evict
+            "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running ones are marked unsafe to evict
             f"--scale-down-unneeded-time={args.idle_minutes}m",
             f"--scale-down-delay-after-add={args.idle_minutes}m",
             f"--max-node-provision-time={NODE_MINUTES}m",
@@ -142,7 +142,7 @@ def _cluster_rules() -> Any:
         _rule("batch", ["jobs"], [*READ, "patch"]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
-        # its scheduler looks at claims of devices too
+        # The simulated scheduler also reads device claims.
         _rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
     ]
 

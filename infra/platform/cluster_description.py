@@ -1,4 +1,4 @@
-"""What somebody with only a kubeconfig must know to submit jobs, left in the cluster."""
+"""Cluster description, stored in the cluster: all that users with only a kubeconfig need to submit jobs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,8 +22,8 @@ class DescribedClusterArgs:
 
 class DescribedCluster(pulumi.ComponentResource):
     """Creates:
-    - the ConfigMap with pools, namespaces, queue and volumes, in a namespace of its own
-    - the right of every user of the cluster to read it; it holds no secret
+    - a ConfigMap with pools, namespaces, queue and volumes, in its own namespace
+    - read permission for every user of the cluster; it contains no secret
     """
 
     def __init__(self, name: str, args: DescribedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -1,4 +1,4 @@
-"""AWS's EFA device plugin: EFA interfaces as a resource that pods ask for."""
+"""AWS's EFA device plugin: offers EFA interfaces as a resource that pods request."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,13 +19,13 @@ INFINIBAND: Final = "/dev/infiniband"
 class EfaDevicePluginArgs:
     site: Site
     registry: str
-    """EKS's own registry in the region."""
+    """EKS's own registry in the Region."""
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
-    - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin, on nodes with EFA whatever their taints are. The chart selects by
-      a list of instance types, which misses tomorrow's; the label says what a node really has.
+    - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
+      selects nodes by a list of instance types, which lacks future types; the label is set on every node that has EFA.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -50,7 +50,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
             "priority_class_name": "system-node-critical",
             "node_selector": {EFA_LABEL: "true"},
             "tolerations": EVERY_TAINT,
-            "host_network": True,  # it looks at the node's own interfaces
+            "host_network": True,  # it reads the node's network interfaces
             "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
             "containers": [
                 {

@@ -19,13 +19,13 @@ from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
 from infra.platform.queue import Queue, QueueArgs
-from infra.platform.shared_volume import EfsVolume, NfsVolume, SharedVolume, SharedVolumeArgs, VolumeOfClass
+from infra.platform.shared_volume import EfsVolume, NfsVolume, SharedVolume, SharedVolumeArgs, StorageClassVolume
 from infra.platform.site import Site
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What of the platform is wanted."""
+    """Parts of the platform to install."""
 
     device_plugin: bool
     mpi_operator: bool
@@ -34,13 +34,13 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class AutoscalerWanted:
-    """The autoscaler, where a cluster has groups of nodes that can grow."""
+class AutoscalerSpec:
+    """Settings of the autoscaler, for clusters with node groups that can grow."""
 
     region: str
     idle_minutes: int
     role: pulumi.Resource | None
-    """What gives it its rights in AWS, where the stack makes it."""
+    """Its IAM role association, if the stack creates it."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class JobKeys:
     """The bucket through which job pods exchange public keys."""
 
     bucket: pulumi.Input[str]
-    rights: Sequence[pulumi.Resource]
-    """What lets the pods in; a pod that was made before never gets in."""
+    permissions: Sequence[pulumi.Resource]
+    """IAM roles and associations of job pods. Pods created before them never get credentials."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,23 @@ class PlatformArgs:
     naming: Naming
     kubernetes_version: str
     kubeconfig: pulumi.Input[str]
-    """Its content, or the path of its file."""
+    """Content or path of the kubeconfig."""
     parts: Parts
     manifests: Manifests
     description: ClusterDescription
-    volume: EfsVolume | NfsVolume | VolumeOfClass | None
-    """What jobs share."""
+    volume: EfsVolume | NfsVolume | StorageClassVolume | None
+    """Shared volume of all jobs."""
     access: Sequence[pulumi.Resource] = ()
-    """What lets this program into the cluster."""
+    """Resources that give this program access to the cluster."""
     system_nodes: tuple[pulumi.Resource, ...] = ()
-    """Where operators run, if the stack makes it: they go before it goes."""
+    """Node groups for operators, if the stack creates them. Operators are deleted before their nodes."""
     system_selector: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
-    """Labels of the nodes where operators run."""
+    """Labels of the nodes for operators."""
     context: str | None = None
-    """Of the kubeconfig; by default its current one."""
+    """Context in the kubeconfig; the current one by default."""
     efa_registry: str | None = None
-    """Where EKS keeps its own images in the region; with it the EFA device plugin is installed."""
-    autoscaler: AutoscalerWanted | None = None
+    """EKS's own registry in the Region. If given, the EFA device plugin is installed."""
+    autoscaler: AutoscalerSpec | None = None
     job_keys: JobKeys | None = None
     jobs: Sequence[Job] = ()
 
@@ -81,7 +81,7 @@ class PlatformArgs:
 class Platform(pulumi.ComponentResource):
     """Creates:
     - a Kubernetes provider for the cluster
-    - what the stack wants of the platform, in the order of real needs: nodes before operators, operators before namespaces
+    - the selected parts of the platform, ordered by dependencies: nodes, then operators, then namespaces
     """
 
     def __init__(self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -112,7 +112,7 @@ class Platform(pulumi.ComponentResource):
             kubeconfig=self._args.kubeconfig,
             context=self._args.context,
             enable_server_side_apply=True,
-            enable_config_map_mutable=True,  # a description that is replaced is away for a moment
+            enable_config_map_mutable=True,  # replacing the description would delete it for a moment
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.access)),
         )
 
@@ -126,7 +126,7 @@ class Platform(pulumi.ComponentResource):
             EfaDevicePlugin(self._naming.name("efa-device-plugin"), EfaDevicePluginArgs(site, args.efa_registry), self._child)
 
     def _install_operators(self) -> list[pulumi.Resource]:
-        """Returns what must still run when a job goes."""
+        """Install the operators. Returns resources that must outlive all jobs."""
         args, site = self._args, self._site
         running: list[pulumi.Resource] = []
         if args.parts.mpi_operator:
@@ -135,7 +135,7 @@ class Platform(pulumi.ComponentResource):
             )
             running.append(operator.deployment)
         if args.parts.queue:
-            admitted = QueueArgs(
+            queue_args = QueueArgs(
                 site,
                 args.manifests,
                 args.description.pools,
@@ -143,20 +143,20 @@ class Platform(pulumi.ComponentResource):
                 strict=args.parts.strict_queue,
                 after=args.system_nodes,
             )
-            running.append(Queue(self._naming.name("queue"), admitted, self._child).cluster_queue)
+            running.append(Queue(self._naming.name("queue"), queue_args, self._child).cluster_queue)
         return running
 
     def _install_namespaces(self, operators: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
-        """Returns what must be there before a job."""
+        """Create the namespaces and volumes. Returns resources that must exist before a job."""
         args, site = self._args, self._site
         names = [one.name for one in args.description.namespaces]
         keys = args.job_keys
         bucket = keys.bucket if keys else None
         wanted = NamespacesArgs(site, names, queue.API if args.parts.queue else None, bucket, after=operators)
-        made = Namespaces(self._naming.name("namespaces"), wanted, self._child)
-        before_jobs: list[pulumi.Resource] = [made, *(keys.rights if keys else ())]
+        created = Namespaces(self._naming.name("namespaces"), wanted, self._child)
+        before_jobs: list[pulumi.Resource] = [created, *(keys.permissions if keys else ())]
         if args.volume is not None:
-            volume = SharedVolumeArgs(site, args.volume, made.namespaces)
+            volume = SharedVolumeArgs(site, args.volume, created.namespaces)
             before_jobs.append(SharedVolume(self._naming.name("shared-volume"), volume, self._child))
         return before_jobs
 

@@ -1,21 +1,22 @@
-"""What Kueue's `config/default` makes of the parts of its tree, as far as this program takes them. Pure."""
+"""The objects that Kueue's `config/default` builds from the parts of its tree, as far as this program uses them.
+Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from infra.facts.manifests import Manifests
 from infra.naming import JOBS_LABEL, QUEUE_NAMESPACE
-from infra.platform.objects import Object, of_kind, without_prose
+from infra.platform.objects import Object, of_kind, without_descriptions
 from infra.versions import KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS
 
 WEBHOOK_SERVICE: Final = "kueue-webhook-service"
 
 CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
-"""Kinds that Kueue's webhook converts between versions (config/components/crd/kustomization.yaml)."""
+"""Kinds that Kueue's webhook converts between API versions (config/components/crd/kustomization.yaml)."""
 
 KINDS_OF_JOBS: Final = frozenset({"job", "mpijob", "pod", "statefulset"})
 KINDS_OF_KUEUE: Final = frozenset({"clusterqueue", "cohort", "resourceflavor", "workload"})
-"""The other webhooks are for kinds of job that are not installed here."""
+"""Other webhooks are for job kinds that are not installed."""
 
 GROUPS_NOT_INSTALLED: Final = frozenset(
     {"jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
@@ -23,10 +24,10 @@ GROUPS_NOT_INSTALLED: Final = frozenset(
 
 
 def definitions(manifests: Manifests) -> Iterator[Object]:
-    """The custom resource definitions."""
+    """Return the custom resource definitions."""
     for file in KUEUE_CRDS:
         (found,) = of_kind(manifests.of(file), "CustomResourceDefinition")
-        slim = without_prose(found)
+        slim = without_descriptions(found)
         if slim["spec"]["names"]["plural"] in CONVERTED:
             client = {"service": {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE, "path": "/convert"}}
             slim["spec"]["conversion"] = {
@@ -37,9 +38,9 @@ def definitions(manifests: Manifests) -> Iterator[Object]:
 
 
 def webhooks(manifests: Manifests) -> Iterator[Object]:
-    """Webhooks for Kueue's own kinds and, in namespaces for jobs, for what jobs are made of.
+    """Return webhooks for Kueue's own kinds and, in job namespaces only, for job kinds.
 
-    Upstream looks at the pods of nearly every namespace: while Kueue is away, nothing could start anywhere.
+    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start anywhere.
     """
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (found,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
@@ -65,7 +66,7 @@ def cluster_roles(manifests: Manifests) -> list[Object]:
     (manager,) = of_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
     manager["metadata"]["name"] = "kueue-manager-role"
     manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_INSTALLED.intersection(rule["apiGroups"])]
-    # whoever asks for its metrics must be allowed to
+    # Kueue authorizes clients that read its metrics.
     metrics = _role(
         "ClusterRole",
         "kueue-metrics-auth-role",
@@ -76,7 +77,7 @@ def cluster_roles(manifests: Manifests) -> list[Object]:
 
 
 def namespace_roles() -> list[Object]:
-    """In its own namespace: its lease, and its certificate."""
+    """Return the roles in Kueue's own namespace: for its lease and its certificate."""
     everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return [
         _role(
@@ -102,7 +103,7 @@ def _role(kind: str, name: str, *rules: tuple[Sequence[str], Sequence[str], Sequ
 
 
 def binding(role: Object, account: str) -> Object:
-    """Gives a role to Kueue's service account."""
+    """Return the binding of a role to Kueue's service account."""
     group, kind = "rbac.authorization.k8s.io", role["kind"]
     return {
         "apiVersion": role["apiVersion"],

@@ -1,4 +1,4 @@
-"""Kubeflow's MPI operator: an MPIJob becomes a launcher and workers that reach each other by SSH."""
+"""Kubeflow's MPI operator: turns an MPIJob into a launcher and workers connected by SSH."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,10 +13,10 @@ from infra.platform.site import Site
 from infra.versions import MPI_OPERATOR_MANIFEST
 
 HEALTH_PORT: Final = 8080
-"""Of `/healthz`, which tells whether the leader's lease is renewed."""
+"""Port of `/healthz`, which reports whether the leader renews its lease."""
 
 MORE_ARGUMENTS: Final = ("--kube-api-qps=50", "--kube-api-burst=100", "--threadiness=4")
-"""Upstream's 5 requests a second make the pods of a job of 64 workers in half a minute."""
+"""At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute."""
 
 RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
@@ -26,13 +26,13 @@ class MpiOperatorArgs:
     site: Site
     manifests: Manifests
     after: tuple[pulumi.Resource, ...] = ()
-    """What its pod needs to run: nodes."""
+    """Resources that its pod needs to run: nodes."""
 
 
 class MpiOperator(pulumi.ComponentResource):
     """Creates:
-    - upstream's namespace (which refuses privileged pods), custom resource definition and roles
-    - upstream's Deployment with a pinned image, requests, probes and without rights on the node
+    - upstream's namespace (which rejects privileged pods), custom resource definition and roles
+    - upstream's Deployment with a pinned image, requests and probes, and without privileges on the node
     """
 
     def __init__(self, name: str, args: MpiOperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -40,19 +40,19 @@ class MpiOperator(pulumi.ComponentResource):
         site, upstream = args.site, args.manifests.of(MPI_OPERATOR_MANIFEST)
         (namespace,) = objects.of_kind(upstream, "Namespace")
         namespace["metadata"].setdefault("labels", {}).update(site.pod_security("restricted"))
-        home = objects.register(name, namespace, site.options(self))
+        namespace_resource = objects.register(name, namespace, site.options(self))
         (definition,) = objects.of_kind(upstream, "CustomResourceDefinition")
-        self._definition = objects.register(name, objects.without_prose(definition), site.options(self))
-        rights = [
-            objects.register(name, one, site.options(self, inside=home if kind == "ServiceAccount" else None))
+        self._definition = objects.register(name, objects.without_descriptions(definition), site.options(self))
+        permissions = [
+            objects.register(name, one, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
             for kind in RBAC
             for one in objects.of_kind(upstream, kind)
         ]
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
-        # it ends at once where the definition is missing, and can do nothing without its rights
-        needs = (self._definition, *rights, *args.after)
-        self._deployment = objects.register(name, deployment, site.options(self, home, *needs))
+        # The operator exits if the definition is missing, and needs its permissions.
+        needs = (self._definition, *permissions, *args.after)
+        self._deployment = objects.register(name, deployment, site.options(self, namespace_resource, *needs))
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site) -> None:
@@ -83,7 +83,7 @@ class MpiOperator(pulumi.ComponentResource):
 
     @property
     def definition(self) -> pulumi.Resource:
-        """What must be there before an MPIJob."""
+        """The custom resource definition, which must exist before an MPIJob."""
         return self._definition
 
     @property

@@ -1,4 +1,4 @@
-"""Namespaces for jobs: what runs in them can harm neither nodes nor other namespaces."""
+"""Job namespaces, isolated from nodes and other namespaces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,21 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.naming import COMPONENT, JOB_SERVICE_ACCOUNT, JOBS_LABEL, KEY_BUCKET_CONFIG, KEY_BUCKET_KEY, PRIORITIES, QUEUE_NAME
+from infra.naming import (
+    ANYWHERE,
+    COMPONENT,
+    JOB_SERVICE_ACCOUNT,
+    JOBS_LABEL,
+    KEY_BUCKET_CONFIG,
+    KEY_BUCKET_KEY,
+    PRIORITIES,
+    QUEUE_NAME,
+)
 from infra.platform import admission
 from infra.platform.site import Site
 
-EVERYWHERE: Final = "0.0.0.0/0"
-METADATA: Final = "169.254.169.254/32"
-"""Where an instance tells its node's role and credentials."""
+INSTANCE_METADATA: Final = "169.254.169.254/32"
+"""Address of instance metadata, which includes the credentials of the node role."""
 
 SMALL_CPU_MILLIS: Final = 100
 SMALL_MEMORY: Final = "256Mi"
@@ -24,20 +32,19 @@ class NamespacesArgs:
     site: Site
     names: Sequence[str]
     queue_api: str | None
-    """Version of the queue's API; None: there is no queue."""
+    """API version of the queue; None without a queue."""
     key_bucket: pulumi.Input[str] | None = None
-    """Through which job pods exchange public keys, where there is one."""
+    """Bucket through which job pods exchange public keys, if there is one."""
     after: Sequence[pulumi.Resource] = ()
-    """What must still run when a namespace goes: jobs in it may wait for their queue or operator to let go of them."""
+    """Resources that must outlive the namespaces: the queue and operator have to remove finalizers of jobs."""
 
 
 class Namespaces(pulumi.ComponentResource):
     """Creates:
-    - priority classes for jobs, none of which stops a job that runs
-    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs talk among themselves and out, nobody
-      talks in), a limit range (small requests where a pod names none), a service account without a token, a queue, and the
-      key bucket's name
-    """
+    - priority classes for jobs, which never preempt a running job
+    - namespaces that enforce Pod Security `restricted`, each with a network policy (jobs reach each other and the
+      outside, no ingress from elsewhere), a limit range (small default requests), a service account without a token, a
+      queue, and the key bucket's name"""
 
     def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Namespaces", name, None, opts)
@@ -58,12 +65,12 @@ class Namespaces(pulumi.ComponentResource):
     def _create_namespace(self, namespace: str) -> pulumi.Resource:
         args = self._args
         labels = {JOBS_LABEL: "true", **args.site.pod_security("restricted")}
-        made = kubernetes.core.v1.Namespace(
+        created = kubernetes.core.v1.Namespace(
             f"{self._name}-{namespace}",
             metadata={"name": namespace, "labels": labels},
             opts=args.site.options(self, *args.after),
         )
-        inside = args.site.options(self, inside=made)
+        inside = args.site.options(self, inside=created)
         kubernetes.core.v1.ServiceAccount(
             f"{self._name}-{namespace}-account",
             metadata={"name": JOB_SERVICE_ACCOUNT, "namespace": namespace},
@@ -73,7 +80,8 @@ class Namespaces(pulumi.ComponentResource):
         kubernetes.core.v1.LimitRange(
             f"{self._name}-{namespace}-limits",
             metadata={"name": "small-by-default", "namespace": namespace},
-            # no default limits: a container that asks for more memory than such a limit, and names none, would be refused
+            # No default limits: a container that requests more memory than the default limit and sets none would be
+            # rejected.
             spec={
                 "limits": [
                     {
@@ -101,11 +109,11 @@ class Namespaces(pulumi.ComponentResource):
                 spec=admission.local_queue(),
                 opts=inside,
             )
-        return made
+        return created
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
-        """MPI opens ports as it likes, so jobs of a namespace are open to each other. Out they may go (data sets, packages,
-        AWS), except to the metadata of their node, which has the node's credentials."""
+        """Allow traffic among jobs of a namespace, because MPI uses arbitrary ports, and egress (data sets, packages,
+        AWS) except to instance metadata, which includes the node's credentials."""
         kubernetes.networking.v1.NetworkPolicy(
             f"{self._name}-{namespace}-network-policy",
             metadata={"name": "jobs-among-themselves", "namespace": namespace},
@@ -115,7 +123,7 @@ class Namespaces(pulumi.ComponentResource):
                 "ingress": [{"from_": [{"pod_selector": {}}]}],
                 "egress": [
                     {"to": [{"pod_selector": {}}]},
-                    {"to": [{"ip_block": {"cidr": EVERYWHERE, "except_": [METADATA]}}]},
+                    {"to": [{"ip_block": {"cidr": ANYWHERE, "except_": [INSTANCE_METADATA]}}]},
                 ],
             },
             opts=inside,
@@ -123,5 +131,5 @@ class Namespaces(pulumi.ComponentResource):
 
     @property
     def namespaces(self) -> Sequence[tuple[str, pulumi.Resource]]:
-        """Their names, and what must be there before anything in them."""
+        """Name and resource of each namespace."""
         return self._namespaces

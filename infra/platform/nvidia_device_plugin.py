@@ -1,4 +1,4 @@
-"""NVIDIA's device plugin: GPUs as a resource that pods ask for."""
+"""NVIDIA's device plugin: offers GPUs as a resource that pods request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class NvidiaDevicePluginArgs:
     site: Site
     manifests: Manifests
     selectors: Sequence[Mapping[str, str]]
-    """Labels of the nodes with GPUs, pool by pool."""
+    """Labels of the GPU nodes, per pool."""
 
 
 class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
-    - NVIDIA's DaemonSet, on nodes with GPUs whatever their taints are, with requests and without a token
+    - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with requests and without a token
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -34,10 +34,10 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site, selectors: Sequence[Mapping[str, str]]) -> None:
-        # Upstream tolerates one taint by its key. Where a node has another one, no plugin and no GPU would come, without an
-        # error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
+        # Upstream tolerates a single taint key. On nodes with another taint there would be no plugin and no GPUs,
+        # without any error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
         pod["tolerations"] = [{"operator": "Exists"}]
-        pod |= _placed(selectors)
+        pod |= _node_selection(selectors)
         pod["automountServiceAccountToken"] = False
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]
@@ -46,8 +46,8 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         container["securityContext"] |= {"readOnlyRootFilesystem": True}
 
 
-def _placed(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """On nodes that say themselves that they have GPUs; where nothing labels nodes so, on those of the pools."""
+def _node_selection(selectors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Select nodes by the GPU label or, if the pools' nodes do not have it, by the labels of the pools."""
     if all(GPU_LABEL in selector for selector in selectors):
         return {"nodeSelector": {GPU_LABEL: "true"}}
     terms = [

@@ -1,4 +1,4 @@
-"""Upstream's objects as ordinary resources: their class in pulumi_kubernetes is found by apiVersion and kind."""
+"""Registers upstream objects as ordinary resources. apiVersion and kind determine the class in pulumi_kubernetes."""
 
 import copy
 import re
@@ -12,11 +12,11 @@ Object = dict[str, Any]
 
 
 def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
-    """One object of a kind that Kubernetes itself has, named after its parent, kind and own name."""
+    """Register an object of a built-in kind. The resource is named after its parent, kind and name."""
     content = {_snake(key): value for key, value in manifest.items() if key not in ("apiVersion", "kind", "status")}
     own = f"{name}-{manifest['kind'].lower()}-{manifest['metadata']['name']}"
-    made: pulumi.CustomResource = _class_of(manifest["apiVersion"], manifest["kind"])(own, **content, opts=opts)
-    return made
+    resource: pulumi.CustomResource = _class_of(manifest["apiVersion"], manifest["kind"])(own, **content, opts=opts)
+    return resource
 
 
 def _class_of(api_version: str, kind: str) -> Any:
@@ -31,23 +31,25 @@ def _snake(camel: str) -> str:
 
 
 def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
-    """Copies that may be changed."""
+    """Return copies of the objects of a kind, which the caller may modify."""
     return [copy.deepcopy(dict(one)) for one in objects if one["kind"] == kind]
 
 
-def without_prose(definition: Mapping[str, Any]) -> Object:
-    """A custom resource definition without the descriptions in its schemas: they are nine tenths of it, and every copy of
-    the state would carry them. A property that is called `description` stays."""
-    slim: Object = _without_prose(definition)
+def without_descriptions(definition: Mapping[str, Any]) -> Object:
+    """Return a custom resource definition without the descriptions in its schemas.
+
+    They are nine tenths of it and would be in every copy of the state. Properties named `description` are kept.
+    """
+    slim: Object = _without_descriptions(definition)
     return slim
 
 
-def _without_prose(node: Any, *, names: bool = False) -> Any:
-    """`names`: the keys of this mapping are names that somebody chose, not words of the schema."""
+def _without_descriptions(node: Any, *, names: bool = False) -> Any:
+    """`names`: the keys of this mapping are property names, not keywords of the schema."""
     if isinstance(node, Mapping):
         return {
-            key: _without_prose(value, names=key == "properties" and not names)
+            key: _without_descriptions(value, names=key == "properties" and not names)
             for key, value in node.items()
             if names or key != "description" or not isinstance(value, str)
         }
-    return [_without_prose(value) for value in node] if isinstance(node, list) else node
+    return [_without_descriptions(value) for value in node] if isinstance(node, list) else node

@@ -1,9 +1,9 @@
-"""Pods as this program wants them: those that satisfy Pod Security `restricted`, and agents of nodes."""
+"""Pod settings: pods that satisfy Pod Security `restricted`, and node agents."""
 
 from typing import Any, Final
 
 USER: Final = 65532
-"""`nonroot` of images without a user of their own."""
+"""The `nonroot` user, for images that define no user."""
 
 RESTRICTED_POD: Final[dict[str, Any]] = {
     "run_as_non_root": True,
@@ -17,10 +17,10 @@ RESTRICTED_CONTAINER: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
 }
 AGENT_CONTAINER: Final[dict[str, Any]] = {**RESTRICTED_CONTAINER, "run_as_user": 0}
-"""An agent talks to the kubelet through a directory of root's, with no right beyond that."""
+"""Agents access a kubelet directory owned by root, and have no other privileges."""
 
 EVERY_TAINT: Final = [{"operator": "Exists"}]
-"""An agent is wanted on every node that its selector names, whatever keeps other pods away."""
+"""Agents run on every node that their selector matches, regardless of taints."""
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 

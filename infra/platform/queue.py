@@ -1,4 +1,4 @@
-"""Kueue: a job starts whole or waits whole."""
+"""Kueue: admits all pods of a job at once, or none."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ IMAGE: Final = f"registry.k8s.io/kueue/kueue:{KUEUE}"
 LABELS: Final = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
-# names that Kueue's own configuration has as defaults
+# default names in Kueue's own configuration
 ACCOUNT: Final = "kueue-controller-manager"
 CERTIFICATE_SECRET: Final = "kueue-webhook-server-cert"
 
@@ -34,15 +34,15 @@ class QueueArgs:
     pools: Sequence[PoolDescription]
     mpi_jobs: bool
     strict: bool
-    """Nobody overtakes a job that waits."""
+    """Strict FIFO: no job overtakes a waiting one."""
     after: tuple[pulumi.Resource, ...] = ()
-    """What its pod needs to run: nodes."""
+    """Resources that its pod needs to run: nodes."""
 
 
 class Queue(pulumi.ComponentResource):
     """Creates:
-    - Kueue's custom resource definitions, roles, webhooks (for namespaces with jobs only) and controller
-    - a flavour for each pool, and one cluster queue with the quota of all pools at their largest
+    - Kueue's custom resource definitions, roles, webhooks (for job namespaces only) and controller
+    - a resource flavor for each pool, and one cluster queue with the quota of all pools at maximum size
     """
 
     def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -55,8 +55,8 @@ class Queue(pulumi.ComponentResource):
         )
         definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
         webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
-        # It waits until its certificate is in webhooks and definitions, and its rights must be there.
-        needs = [*definitions, *webhooks, *self._create_rights(), self._create_service()]
+        # The controller needs its permissions, and waits until its certificate is in webhooks and definitions.
+        needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
         self._controller = self._create_controller(needs)
         self._cluster_queue = self._create_queue()
         self.register_outputs({})
@@ -67,7 +67,7 @@ class Queue(pulumi.ComponentResource):
     def _inside(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         return self._site.options(self, *after, inside=self._namespace)
 
-    def _create_rights(self) -> list[pulumi.Resource]:
+    def _create_permissions(self) -> list[pulumi.Resource]:
         name, inside = self._name, self._inside()
         account = kubernetes.core.v1.ServiceAccount(
             f"{name}-account",
@@ -75,14 +75,14 @@ class Queue(pulumi.ComponentResource):
             automount_service_account_token=False,
             opts=inside,
         )
-        made: list[pulumi.Resource] = [account]
+        created: list[pulumi.Resource] = [account]
         for role in kueue_upstream.cluster_roles(self._args.manifests):
-            made.append(objects.register(name, role, self._options()))
-            made.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), self._options()))
+            created.append(objects.register(name, role, self._options()))
+            created.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), self._options()))
         for role in kueue_upstream.namespace_roles():
-            made.append(objects.register(name, role, inside))
-            made.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), inside))
-        return made
+            created.append(objects.register(name, role, inside))
+            created.append(objects.register(name, kueue_upstream.binding(role, ACCOUNT), inside))
+        return created
 
     def _create_service(self) -> pulumi.Resource:
         return kubernetes.core.v1.Service(
@@ -91,7 +91,7 @@ class Queue(pulumi.ComponentResource):
                 "name": kueue_upstream.WEBHOOK_SERVICE,
                 "namespace": QUEUE_NAMESPACE,
                 "labels": LABELS,
-                # it has no endpoint before the controller, which waits for it
+                # It has no endpoints until the controller runs, which is created after it.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             spec={"selector": LABELS, "ports": [{"name": "https", "port": 443, "target_port": admission.WEBHOOK_PORT}]},
@@ -118,7 +118,7 @@ class Queue(pulumi.ComponentResource):
                 "replicas": 1,
                 "selector": {"match_labels": LABELS},
                 "template": {
-                    # a changed configuration restarts it
+                    # restarts the controller if the configuration changes
                     "metadata": {
                         "labels": LABELS,
                         "annotations": {"gpumpi.io/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
@@ -166,13 +166,13 @@ class Queue(pulumi.ComponentResource):
 
     def _create_queue(self) -> pulumi.Resource:
         args = self._args
-        flavours = [
+        flavors = [
             kubernetes.apiextensions.CustomResource(
                 f"{self._name}-{pool.name}-flavour",
                 api_version=API,
                 kind="ResourceFlavor",
                 metadata={"name": pool.name},
-                spec=admission.flavour(pool),
+                spec=admission.flavor(pool),
                 opts=self._options(self._controller),
             )
             for pool in args.pools
@@ -183,10 +183,10 @@ class Queue(pulumi.ComponentResource):
             kind="ClusterQueue",
             metadata={"name": QUEUE_NAME},
             spec=admission.cluster_queue(args.pools, self._site.cpu_request_factor, strict=args.strict),
-            opts=self._options(self._controller, *flavours),
+            opts=self._options(self._controller, *flavors),
         )
 
     @property
     def cluster_queue(self) -> pulumi.Resource:
-        """What must be there before a queue in a namespace; it goes only while the controller still runs."""
+        """The cluster queue, which must exist before queues in namespaces. Deleting it requires the controller."""
         return self._cluster_queue

@@ -1,4 +1,4 @@
-"""What jobs share as volumes: one in every namespace for jobs and, on EFS, a class for whoever wants one of their own."""
+"""Shared volumes of jobs: one in each job namespace and, on EFS, a storage class for separate ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from infra.platform.site import Site
 DRIVER: Final = "efs.csi.aws.com"
 STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
-"""EFS grows by itself, an export is as large as it is, and no driver looks at the figure; Kubernetes wants one."""
+"""Kubernetes requires a size, but no driver uses it: EFS grows on demand, and an NFS export has its own size."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
-"""A server that is away for a moment is waited for: with `soft` a job would read or write half of a file."""
+"""`hard` waits for a server that is down for a moment. With `soft` a job could read or write partial files."""
 
 
 @dataclass(frozen=True)
 class EfsVolume:
-    """A file system of AWS, by an access point."""
+    """EFS file system, mounted through an access point."""
 
     file_system_id: pulumi.Input[str]
     access_point_id: pulumi.Input[str]
@@ -28,15 +28,15 @@ class EfsVolume:
 
 @dataclass(frozen=True)
 class NfsVolume:
-    """A directory that a server exports."""
+    """Directory exported by an NFS server."""
 
     server: str
     path: str
 
 
 @dataclass(frozen=True)
-class VolumeOfClass:
-    """What a storage class of the cluster makes for each claim."""
+class StorageClassVolume:
+    """Volume that a storage class of the cluster provisions for each claim."""
 
     storage_class: str
     size: str
@@ -45,21 +45,21 @@ class VolumeOfClass:
 @dataclass(frozen=True)
 class SharedVolumeArgs:
     site: Site
-    volume: EfsVolume | NfsVolume | VolumeOfClass
+    volume: EfsVolume | NfsVolume | StorageClassVolume
     namespaces: Sequence[tuple[str, pulumi.Resource]]
-    """Their names, and what must be there before anything in them."""
+    """Name and resource of each namespace."""
 
 
 class SharedVolume(pulumi.ComponentResource):
     """Creates:
-    - in each namespace a claim on the volume that all jobs share, and the volume behind it where no class makes one
-    - on EFS a storage class that makes a directory of its own for each claim
+    - in each namespace a claim on the shared volume, and the volume itself unless a storage class provisions it
+    - on EFS a storage class that creates a separate directory for each claim
     """
 
     def __init__(self, name: str, args: SharedVolumeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:SharedVolume", name, None, opts)
         self._name, self._args = name, args
-        self._claims = [self._create_claim(namespace, home) for namespace, home in args.namespaces]
+        self._claims = [self._create_claim(namespace, resource) for namespace, resource in args.namespaces]
         if isinstance(args.volume, EfsVolume):
             self._create_class(args.volume)
         self.register_outputs({})
@@ -82,30 +82,31 @@ class SharedVolume(pulumi.ComponentResource):
             opts=self._args.site.options(self),
         )
 
-    def _create_claim(self, namespace: str, home: pulumi.Resource) -> pulumi.Resource:
+    def _create_claim(self, namespace: str, namespace_resource: pulumi.Resource) -> pulumi.Resource:
         volume, site = self._args.volume, self._args.site
-        if isinstance(volume, VolumeOfClass):
-            asked: Any = {"storage_class_name": volume.storage_class, "resources": _size(volume.size)}
+        if isinstance(volume, StorageClassVolume):
+            claim: Any = {"storage_class_name": volume.storage_class, "resources": _size(volume.size)}
             behind: tuple[pulumi.Resource, ...] = ()
         else:
             name = f"{site.naming.cluster}-{namespace}-{SHARED_CLAIM}"
-            # not by `volume_name`: with it the binder's two workers write the volume at once, one of them is refused, and only
-            # its next round, up to 15 seconds later, ends the binding (syncVolume in Kubernetes' pv_controller.go)
-            asked = {
+            # Not by `volume_name`: with it both workers of the binder update the volume at once, one update is
+            # rejected, and binding finishes only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
+            # pv_controller.go).
+            claim = {
                 "storage_class_name": "",
                 "selector": {"match_labels": {SHARED_VOLUME_LABEL: namespace}},
                 "resources": _size(ANY_SIZE),
             }
             behind = (self._create_volume(namespace, name, _source(volume)),)
-        # a class may wait for the first pod, which this program does not start
-        unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, VolumeOfClass) else {}
+        # A storage class may provision the volume only for the first pod, which this program does not start.
+        unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, StorageClassVolume) else {}
         metadata: Any = {"name": SHARED_CLAIM, "namespace": namespace, **unawaited}
-        asked["access_modes"] = ["ReadWriteMany"]
+        claim["access_modes"] = ["ReadWriteMany"]
         return kubernetes.core.v1.PersistentVolumeClaim(
             f"{self._name}-{namespace}-claim",
             metadata=metadata,
-            spec=asked,
-            opts=site.options(self, *behind, inside=home),
+            spec=claim,
+            opts=site.options(self, *behind, inside=namespace_resource),
         )
 
     def _create_volume(self, namespace: str, name: str, source: Mapping[str, Any]) -> pulumi.Resource:
@@ -135,7 +136,7 @@ def _size(amount: str) -> dict[str, dict[str, str]]:
 
 
 def _source(volume: EfsVolume | NfsVolume) -> dict[str, Any]:
-    """Where a persistent volume is."""
+    """Return the source of a persistent volume."""
     if isinstance(volume, NfsVolume):
         return {"nfs": {"server": volume.server, "path": volume.path}, "mount_options": list(NFS_OPTIONS)}
     handle = pulumi.Output.concat(volume.file_system_id, "::", volume.access_point_id)

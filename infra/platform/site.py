@@ -1,4 +1,4 @@
-"""What every part of the platform must know of the cluster that it goes into."""
+"""The target cluster, as all parts of the platform see it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from infra.naming import POOL_LABEL, SYSTEM_POOL, Naming
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster, and how names and requests come out in it."""
+    """The target cluster: provider, registry, CPU factor and system nodes."""
 
     naming: Naming
     provider: pulumi.ProviderResource
@@ -18,18 +18,19 @@ class Site:
     image_registry: str | None = None
     cpu_request_factor: float = 1.0
     system_nodes: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
-    """Selects the nodes for the cluster's own pods; empty: any node."""
+    """Selector of nodes for system pods; empty selects all nodes."""
 
     def image(self, name: str) -> str:
-        """Where an image is pulled from; `name` is whole, with its registry."""
+        """Return the image reference to pull. `name` includes the registry."""
         return f"{self.image_registry}/{name}" if self.image_registry else name
 
     def cpu(self, millis: int) -> str:
-        """A CPU request as the nodes of this cluster can take it."""
+        """Return a CPU request, scaled for the nodes of this cluster."""
         return f"{max(1, round(millis * self.cpu_request_factor))}m"
 
     def pod_security(self, level: str) -> dict[str, str]:
-        """Labels by which a namespace refuses pods: https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
+        """Return labels for Pod Security admission in a namespace:
+        https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
         prefix, version = "pod-security.kubernetes.io", f"v{self.kubernetes_version}"
         return {
             f"{prefix}/{mode}{suffix}": value
@@ -40,11 +41,11 @@ class Site:
     def options(
         self, parent: pulumi.Resource, *after: pulumi.Resource, inside: pulumi.Resource | None = None
     ) -> pulumi.ResourceOptions:
-        """How a part's objects are made: in this cluster, below their component.
+        """Return resource options for objects of a component in this cluster.
 
-        `inside`: their namespace. They go with it: a claim would wait for the pods that use it, which only the namespace ends.
-        What keeps pods running is made after its namespace, not inside: with it the pods would go last, after their rights,
-        and Kubernetes looks for pods that are left only every five seconds.
-        """
+        `inside`: the objects' namespace. They are deleted with it: deleting a claim on its own would wait for the pods
+        that use it, and only deleting the namespace ends those. Create workload controllers after their namespace, not
+        inside it: otherwise their pods are deleted last, after their permissions, and Kubernetes checks for remaining
+        pods only every five seconds."""
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

@@ -6,7 +6,8 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.plan.placement import MOST_ZONES, least_zones
+from infra.plan.placement import MAXIMUM_ZONES as MOST_ZONES
+from infra.plan.placement import minimum_zones as least_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 from infra.validation import ids

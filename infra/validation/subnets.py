@@ -7,7 +7,8 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.plan.placement import least_zones, pool_zone, vpc_zones
+from infra.plan.placement import minimum_zones as least_zones
+from infra.plan.placement import pool_zone, vpc_zones
 from infra.plan.subnet_cidrs import zone_addresses
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings

@@ -148,8 +148,8 @@ def test_an_expired_certificate_is_reported_and_nothing_is_created(
     done = stack.run("up")
     assert not done.ok
     assert (
-        f"target.kubeconfig: {rack.running.describe()['endpoint']} does not accept the credentials of context admin@rack; "
-        "they may have expired, have new ones made"
+        f"target.kubeconfig: {rack.running.describe()['endpoint']} rejects the credentials of context admin@rack. "
+        "They may have expired; renew them"
     ) in " ".join(done.errors)
     made = [one["type"] for one in stack.export()["deployment"].get("resources", ())]
     assert set(made) <= {"pulumi:pulumi:Stack"}
@@ -162,14 +162,14 @@ def test_missing_permissions_and_unknown_users_are_reported(rack: Rack, tmp_path
         token = rack.jobs.kubectl("create", "token", "visitor").out.strip()
         visitor = write_kubeconfig(tmp_path / "visitor.conf", rack.running, {"token": token})
         assert rack.problems(visitor) == [
-            "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods; "
-            "`pulumi up` needs the rights of cluster-admin"
+            "target.kubeconfig: the credentials of context admin@rack may not read /api/v1/namespaces/kube-system/pods. "
+            "`pulumi up` needs cluster-admin permissions"
         ]
     finally:
         rack.jobs.kubectl("delete", "serviceaccount", "visitor")
     stranger = write_kubeconfig(tmp_path / "stranger.conf", rack.running, {"token": "of another cluster"})
     (told,) = rack.problems(stranger)
-    assert "does not accept the credentials of context admin@rack; they may have expired" in told
+    assert "rejects the credentials of context admin@rack. They may have expired" in told
 
 
 @pytest.mark.mission("E", "existing cluster")

@@ -122,4 +122,4 @@ def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobClu
     assert done.code == 3
     assert "the kubeconfig leads to cluster gpumpi-jobs, not to gpumpi-other" in done.err
     refused = job_cluster.cluster(*OF_STACK, **NO_AWS)
-    assert refused.code == 5 and "cannot be had" in refused.err
+    assert refused.code == 5 and "could not be loaded" in refused.err

@@ -121,7 +121,7 @@ def test_one_setting_shrinks_cpu_requests_and_the_outputs_say_so(stack: Deployme
     full = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(stack)}
     shrunk = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(small)}
     assert shrunk == {name: max(1, round(millis * 0.1)) for name, millis in full.items()}
-    assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: the nodes stand for larger ones"
+    assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: these nodes stand in for larger ones"
     assert "cpuRequests" not in stack.outputs["platform"]
 
 

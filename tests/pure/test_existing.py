@@ -250,24 +250,24 @@ def not_asked(path: Path, **more: Any) -> str:
 
 def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "gone.conf"
-    assert not_asked(gone) == f"target.kubeconfig.path: there is no file {gone}; name the cluster's kubeconfig"
+    assert not_asked(gone) == f"target.kubeconfig.path: {gone} does not exist. Set it to the cluster's kubeconfig"
 
 
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path) -> None:
     (file := tmp_path / "admin.conf").write_text("a: [")
-    assert not_asked(file).startswith(f"target.kubeconfig: {file} is no kubeconfig that can be used: ")
+    assert not_asked(file).startswith(f"target.kubeconfig: {file} is not a usable kubeconfig: ")
 
 
 def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = write(tmp_path)
-    expected = f'target.kubeconfig: {file} has no context "admn"; did you mean admin?; there is admin'
+    expected = f'target.kubeconfig: {file} has no context "admn"; did you mean admin?; it has admin'
     assert not_asked(file, context="admn") == expected
 
 
 def test_an_address_at_which_nobody_answers_is_named(tmp_path: Path) -> None:
     expected = (
-        "target.kubeconfig: no cluster answers at https://127.0.0.1:1 (connection refused); "
-        "is the cluster up, and does the file name its address of today?"
+        "target.kubeconfig: https://127.0.0.1:1 does not respond (connection refused). "
+        "Check that the cluster is up and that its address in the kubeconfig is current"
     )
     assert not_asked(write(tmp_path)) == expected
 

@@ -82,27 +82,27 @@ def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> p
 
 TOKEN = {"token": "of somebody"}
 ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
-    "a web page": (200, b"<html>", TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
-    "another API": (200, {"name": "x"}, TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
-    "a list": (200, [1], TOKEN, "http://{} answers, but is no Kubernetes; look at context admin"),
-    "an error": (500, {}, TOKEN, "http://{} answers 500 to /version; is it a Kubernetes cluster?"),
+    "a web page": (200, b"<html>", TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
+    "another API": (200, {"name": "x"}, TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
+    "a list": (200, [1], TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
+    "an error": (500, {}, TOKEN, "http://{} responds with 500 to /version. Check that it is a Kubernetes cluster"),
     "not whom it knows": (
         401,
         {},
         TOKEN,
-        "http://{} does not accept the credentials of context admin; they may have expired, have new ones made",
+        "http://{} rejects the credentials of context admin. They may have expired; renew them",
     ),
     "somebody with few rights": (
         403,
         {},
         TOKEN,
-        "the credentials of context admin may not read /version; `pulumi up` needs the rights of cluster-admin",
+        "the credentials of context admin may not read /version. `pulumi up` needs cluster-admin permissions",
     ),
     "nobody": (
         403,
         {},
         {},
-        "context admin has no credentials for http://{}; give it some, or take the administrator's kubeconfig",
+        "context admin has no credentials for http://{}. Add credentials, or use the administrator's kubeconfig",
     ),
 }
 
@@ -133,23 +133,23 @@ def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Pat
     with Answering() as silent:  # listens, and nobody takes what arrives
         told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_asked
         assert told == (
-            f"target.kubeconfig: no cluster answers at http://{silent.address} (no answer in time); "
-            "is the cluster up, and does the file name its address of today?"
+            f"target.kubeconfig: http://{silent.address} does not respond (timeout). "
+            "Check that the cluster is up and that its address in the kubeconfig is current"
         )
 
 
 def test_an_address_that_is_none_is_told(tmp_path: Path) -> None:
     for address, shown in (("10.0.0.1:6443", '"10.0.0.1:6443"'), ("", "nothing")):
         assert asked(tmp_path, address, TOKEN).not_asked == (
-            f'target.kubeconfig: the server of context "admin" is {shown}, no address like https://10.0.0.1:6443; write its own'
+            f'target.kubeconfig: the server of context "admin" is {shown}. Set it to an address such as https://10.0.0.1:6443'
         )
 
 
 @pytest.mark.parametrize(
     ("lifetime", "authority", "reason"),
     [
-        (timedelta(days=-1), "own", "its certificate has expired: `kubeadm certs renew all` renews those of kubeadm"),
-        (timedelta(days=1), "another", "its certificate is not the one that the kubeconfig names"),
+        (timedelta(days=-1), "own", "its certificate has expired; on kubeadm clusters run `kubeadm certs renew all`"),
+        (timedelta(days=1), "another", "its certificate does not match the certificate authority in the kubeconfig"),
     ],
 )
 def test_a_certificate_that_cannot_be_trusted_is_told(
@@ -164,6 +164,6 @@ def test_a_certificate_that_cannot_be_trusted_is_told(
     server.socket = context.wrap_socket(server.socket, server_side=True)
     trusted = {"certificate-authority": str(authorities[authority].certificate.file)}
     assert asked(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_asked == (
-        f"target.kubeconfig: no cluster answers at https://{server.address} ({reason}); "
-        "is the cluster up, and does the file name its address of today?"
+        f"target.kubeconfig: https://{server.address} does not respond ({reason}). "
+        "Check that the cluster is up and that its address in the kubeconfig is current"
     )

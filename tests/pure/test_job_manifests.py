@@ -169,7 +169,7 @@ def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
 
 def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
     owners = {piece.manifest["kind"]: piece.owner for piece in pieces(launcher="openmpi")[1:] if piece.manifest["kind"] != "Job"}
-    assert owners.pop("StatefulSet") == "keeper"
+    assert owners.pop("StatefulSet") == "cleanup controller"
     assert set(owners.values()) == {"main"}
     keeper = pieces(launcher="openmpi")[-2].manifest
     assert keeper["metadata"]["name"] == "mnist-keeper" and keeper["spec"]["ttlSecondsAfterFinished"] == 0
@@ -209,11 +209,11 @@ def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
 
 @given(workers=st.integers(1, 8), gpus=st.integers(1, 4), slots=st.integers(1, 16))
 def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int, slots: int) -> None:
-    from infra.jobs.pods import World
+    from infra.jobs.pods import PlacedJob
     from infra.jobs.sizing import workers_per_node
 
     described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 8})))
-    world = World.of(job(described, workers=workers, gpusPerWorker=gpus, slots=slots), described)
+    world = PlacedJob.of(job(described, workers=workers, gpusPerWorker=gpus, slots=slots), described)
     each = workers_per_node(world.job, world.size, world.pool, 1.0)
     assert each >= 1
     assert each * world.size.gpus <= SMALL.gpus

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.facts import manifests
-from infra.platform.objects import without_prose
+from infra.platform.objects import without_descriptions
 from infra.versions import MANIFESTS, Pinned
 from localcloud.mirror import MODULES
 
@@ -63,7 +63,7 @@ def test_a_spoilt_cache_is_not_believed(tmp_path: Path, cache: Path) -> None:
 def test_another_content_is_refused_and_not_kept(tmp_path: Path, cache: Path) -> None:
     found = manifests.load([FILE], mirror(tmp_path / "mirror", b"kind: Evil\n"))
     assert found.objects == {}
-    assert "is not the file that was tested: its sha256 is" in found.missing[FILE.path]
+    assert "does not match its pinned hash: sha256 is" in found.missing[FILE.path]
     assert not cache.exists() or not list(cache.iterdir())
 
 
@@ -124,7 +124,7 @@ def test_prose_goes_and_properties_called_description_stay() -> None:
         },
         "x-kubernetes-validations": [{"rule": "self.description != ''", "message": "stays"}],
     }
-    assert without_prose(schema) == {
+    assert without_descriptions(schema) == {
         "properties": {
             "description": {"type": "string"},
             "properties": {"type": "object", "properties": {"description": {"type": "string"}}},

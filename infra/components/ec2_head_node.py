@@ -1,4 +1,4 @@
-"""The master of a plain EC2 cluster: where people log in and jobs start."""
+"""Head node of an EC2 cluster: users log in and start jobs here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,44 +9,48 @@ import pulumi_aws as aws
 
 from infra.components import launch_template
 from infra.components.launch_template import LaunchTemplateArgs
-from infra.naming import COMPONENT, ROLE_TAG, Naming
+from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG, Naming
 from infra.plan.efa_interfaces import Interface
-from infra.plan.specs import MasterSpec
+from infra.plan.specs import HeadNodeSpec
+
+TYPE: Final = f"{COMPONENT}:Ec2Master"
+"""Recorded in users' state: another token would replace the head node."""
 
 SSH: Final = 22
 PRIMARY: Final = Interface(0, 0, "interface")
+"""The only interface of a head node without EFA."""
 
 
 @dataclass(frozen=True)
-class Ec2MasterArgs:
+class Ec2HeadNodeArgs:
     naming: Naming
-    spec: MasterSpec
+    spec: HeadNodeSpec
     profile_arn: pulumi.Input[str]
     vpc_id: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
     subnet_id: pulumi.Input[str]
-    """A public one exactly where somebody comes in by SSH."""
+    """A public subnet if SSH is open, otherwise a private one."""
     user_data: pulumi.Input[str]
     """Base64."""
     placement_group: pulumi.Input[str] | None = None
     after: Sequence[pulumi.Resource] = ()
-    """What it needs to boot."""
+    """Resources that the node needs to boot."""
 
 
-class Ec2Master(pulumi.ComponentResource):
+class Ec2HeadNode(pulumi.ComponentResource):
     """Creates:
-    - a launch template: interfaces, encrypted disk, metadata of version 2 only, boot text
-    - the master; another template is another master, since an instance is told what to do at its first boot only
-    - where somebody comes in by SSH: a security group for those addresses alone, and an address that stays
+    - a launch template: interfaces, encrypted disk, IMDSv2, user data
+    - the head node; a changed template replaces it, because user data only runs at first boot
+    - if SSH is open: a security group for the given addresses only, and an Elastic IP address
     """
 
-    def __init__(self, name: str, args: Ec2MasterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"{COMPONENT}:Ec2Master", name, None, opts)
+    def __init__(self, name: str, args: Ec2HeadNodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TYPE, name, None, opts)
         self._name, self._args = name, args
         self._child = pulumi.ResourceOptions(parent=self)
-        self._tags = args.naming.tags({ROLE_TAG: "master"}, Name=name)
-        ways_in = [self._create_way_in()] if args.spec.ssh_cidrs else []
-        template = self._create_launch_template(ways_in)
+        self._tags = args.naming.tags({ROLE_TAG: HEAD_NODE}, Name=name)
+        ssh_groups = [self._create_ssh_security_group()] if args.spec.ssh_cidrs else []
+        template = self._create_launch_template(ssh_groups)
         self._instance = aws.ec2.Instance(
             name,
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
@@ -55,14 +59,14 @@ class Ec2Master(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 replace_on_changes=["launchTemplate"],
-                # two at once would want the reserved instance twice
+                # Creating the replacement first would need a second reserved instance.
                 delete_before_replace=args.spec.reservation is not None,
             ),
         )
         self._address = self._create_address() if args.spec.ssh_cidrs else None
         self.register_outputs({"instanceId": self.instance_id})
 
-    def _create_way_in(self) -> pulumi.Output[str]:
+    def _create_ssh_security_group(self) -> pulumi.Output[str]:
         args, name = self._args, f"{self._name}-ssh"
         group = aws.ec2.SecurityGroup(
             name,
@@ -85,10 +89,10 @@ class Ec2Master(pulumi.ComponentResource):
             )
         return group.id
 
-    def _create_launch_template(self, ways_in: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
+    def _create_launch_template(self, ssh_groups: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
         spec, args = self._args.spec, self._args
         primary, *others = spec.interfaces or (PRIMARY,)
-        first = launch_template.interface(primary, [args.security_group_id, *ways_in])
+        first = launch_template.interface(primary, [args.security_group_id, *ssh_groups])
         first["subnet_id"] = args.subnet_id
         rest = [launch_template.interface(one, [args.security_group_id]) for one in others]
         for one in rest:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.jobs.in_pods import keeper
+from infra.jobs.in_pods import keeper as controller
 
 pytestmark = pytest.mark.usefixtures("own_signals")
 
@@ -32,9 +32,9 @@ class Api:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
         self._looks, self._now, self.signal_at = looks, 0.0, -1.0
-        monkeypatch.setattr(keeper, "pods", self.pods)
-        monkeypatch.setattr(keeper.time, "monotonic", lambda: self._now)
-        monkeypatch.setattr(keeper.time, "sleep", self.sleep)
+        monkeypatch.setattr(controller, "pods", self.pods)
+        monkeypatch.setattr(controller.time, "monotonic", lambda: self._now)
+        monkeypatch.setattr(controller.time, "sleep", self.sleep)
 
     def pods(self, namespace: str, labels: str) -> "list[dict[str, Any]]":
         assert namespace == "mpi-jobs"
@@ -52,11 +52,11 @@ class Api:
 
 
 def denied(code: int) -> OSError:
-    return keeper.urllib.error.HTTPError("https://kubernetes", code, "no", {}, None)  # type: ignore[arg-type]
+    return controller.urllib.error.HTTPError("https://kubernetes", code, "no", {}, None)  # type: ignore[arg-type]
 
 
 def run(keys: Path) -> None:
-    keeper.main("mpi-jobs", "mnist-launcher", 2, str(keys), WORKERS)
+    controller.main("mpi-jobs", "mnist-launcher", 2, str(keys), WORKERS)
 
 
 def test_the_keys_go_when_the_launcher_has_ended(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_the_keys_stay_when_the_keeper_alone_has_to_go(
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on the PATH")
 def test_every_pod_takes_the_same_pair_from_the_volume_whoever_comes_first(tmp_path: Path) -> None:
-    folder, script = tmp_path / "volume" / "ssh" / "mpi-jobs.mnist", Path(keeper.__file__).with_name("keys_on_volume.sh")
+    folder, script = tmp_path / "volume" / "ssh" / "mpi-jobs.mnist", Path(controller.__file__).with_name("keys_on_volume.sh")
     owns = [tmp_path / f"pod-{number}" for number in range(8)]
     for own in owns:
         own.mkdir()

@@ -1,4 +1,4 @@
-"""Plain EC2 clusters: what master and workers are made as, what they are told, and what they may do."""
+"""EC2 clusters: head node and workers, their user data and their permissions."""
 
 import base64
 import json
@@ -66,7 +66,7 @@ def test_nodes_are_private_where_nobody_comes_in_by_ssh(plain: Deployment) -> No
     private = plain.only(engine.SUBNET, "private").id
     assert group(plain)["vpcZoneIdentifiers"] == [private]
     assert {one["subnetId"] for one in template(plain, "master").inputs["networkInterfaces"]} == {private}
-    assert not plain.created(engine.EIP, "master") and "masterPublicAddress" not in plain.outputs
+    assert not plain.created(engine.EIP, "master") and "headNodePublicAddress" not in plain.outputs
 
 
 def test_ssh_is_open_to_the_given_addresses_only_and_on_the_master_only() -> None:
@@ -76,7 +76,7 @@ def test_ssh_is_open_to_the_given_addresses_only_and_on_the_master_only() -> Non
     way_in = rule.inputs["securityGroupId"]
     assert way_in in template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
     assert way_in not in json.dumps(template(stack, "workers").inputs["networkInterfaces"])
-    assert stack.outputs["masterPublicAddress"] == "198.51.100.7"
+    assert stack.outputs["headNodePublicAddress"] == stack.outputs["masterPublicAddress"] == "198.51.100.7"
     public = stack.only(engine.SUBNET, "public").id
     assert template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
 
@@ -206,7 +206,10 @@ def test_a_group_that_is_there_keeps_its_size() -> None:
 @pytest.mark.mission("C", "outputs")
 def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> None:
     found = plain.outputs
-    assert {"clusterName", "masterId", "masterAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(found)
+    assert {"clusterName", "headNodeId", "headNodeAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(found)
+    assert {name: found[f"master{name}"] for name in ("Id", "Address", "Slots")} == {
+        name: found[f"headNode{name}"] for name in ("Id", "Address", "Slots")
+    }
     assert found["workers"]["slots"] == 8 and found["workers"]["efa"] == 1
     assert found["connect"]["ssh"] == "scripts/cluster ssh -s test"
 
