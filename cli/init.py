@@ -141,7 +141,7 @@ def _tell(path: Path, stack: str, form: Form, examined: Examined[Any, Any]) -> N
     for problem in examined.problems:
         print(f"before `pulumi up`: {problem}")
     if examined.facts is None:
-        print(f"only the file was checked, AWS was not asked: {examined.not_asked}")
+        print(f"only the file was checked, AWS was not asked: {examined.not_queried}")
     print("next:")
     for step in form.next_steps:
         print(f"  {step.format(stack=stack)}")

@@ -2,39 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.naming import COMPONENT, Naming
-
-FOR_EKS: Final = (
-    "autoscaling",  # cluster autoscaler
-    "ec2",  # vpc-cni, kubelet
-    "ec2messages",  # Session Manager
-    "ecr.api",  # images
-    "ecr.dkr",
-    "eks",  # nodeadm, cluster autoscaler
-    "eks-auth",  # Pod Identity
-    "elasticfilesystem",  # EFS CSI driver
-    "logs",  # container logs
-    "ssm",  # Session Manager
-    "ssmmessages",
-    "sts",  # aws eks get-token inside the VPC
-)
-"""https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
-
-FOR_EC2: Final = (
-    "autoscaling",  # join service: who belongs to the cluster
-    "ec2",
-    "ec2messages",  # Session Manager
-    "elasticfilesystem",  # EFS mount helper
-    "ssm",  # Session Manager
-    "ssmmessages",
-    "sts",  # join service: who am I
-)
-"""Of plain EC2 clusters; S3 has its gateway."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from infra.config.problems import Problem, path_text
 from infra.settings.targets import EXISTING
 
 NAMESPACE = "gpumpi"
+PULUMI = "pulumi"
+"""The engine's own keys, like `pulumi:tags` and `pulumi:disable-default-providers`."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -61,7 +63,7 @@ def read(path: Path) -> RawStack:
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
     try:
-        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
+        content, twice = yaml_text.read(path)
     except yaml_text.NotYaml as error:
         return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
@@ -135,6 +137,8 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
         namespace, colon, name = key.partition(":")
         if not colon or namespace == NAMESPACE:
             values[name if colon else key] = value
+        elif namespace == PULUMI:
+            continue
         elif nearest(namespace, [NAMESPACE]):
             problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
         else:

@@ -25,8 +25,8 @@ def read(path: Path, cluster: ClusterDescription, namespace: str | None = None, 
     Raises JobRefused, and OSError where there is no file.
     """
     try:
-        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
-    except (yaml_text.NotYaml, UnicodeDecodeError) as error:
+        content, twice = yaml_text.read(path)
+    except yaml_text.NotYaml as error:
         raise JobRefused([Problem(path.name, str(error))]) from None
     problems = [Problem(path_text(one.path), one.message) for one in twice]
     if not isinstance(content, dict):

@@ -11,7 +11,7 @@ from infra.plan.placement import pool_zone
 from infra.settings.platform import PlatformSettings
 from infra.settings.stack import Settings
 from infra.validation import ids
-from infra.validation.cidrs import parsed
+from infra.validation.cidrs import documentation, open_to_everyone, parsed
 from infra.validation.cluster import retention
 from infra.validation.pool_paths import account, pools_with_paths, pools_with_types
 
@@ -76,10 +76,10 @@ def ssh_cidrs(settings: Settings) -> Iterator[Problem]:
         where, block = f"{path}[{index}]", parsed(text, "203.0.113.0/24")
         if isinstance(block, str):
             yield Problem(where, block)
-        elif block.prefixlen == 0:
-            yield Problem(where, f"{shown(text)} is everybody; name your own addresses, or remove it: Session Manager is open")
         if text in cidrs[:index]:
-            yield Problem(where, f"{shown(text)} is named twice; remove one")
+            yield Problem(where, f"{shown(text)} is listed twice; remove one")
+    yield from open_to_everyone(path, cidrs, "list your own addresses, or remove it and use Session Manager")
+    yield from documentation(path, cidrs)
     if not cidrs:
         return
     way_out = "remove it and use `scripts/cluster ssh`, which needs no open port"

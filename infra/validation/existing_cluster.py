@@ -1,4 +1,4 @@
-"""What a stack of an existing cluster may not say, and what of the cluster does not fit it: pure rules, all problems at once."""
+"""Rules for stacks of an existing cluster: the file alone, and the file against what the cluster reports."""
 
 import ipaddress
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from infra.config.messages import all_of, did_you_mean, one_of, shown
-from infra.config.problems import Problem, is_below
+from infra.config.problems import Problem, is_below, without_echoes
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.quantities import bytes_of
 from infra.plan.existing_cluster_description import describe, system_nodes
@@ -20,17 +20,17 @@ MOST_GPUS = 64
 
 
 def check_offline(settings: ExistingSettings) -> list[Problem]:
-    """The problems that show without asking the cluster."""
-    return list(dict.fromkeys(problem for rule in OFFLINE for problem in rule(settings)))
+    """Errors and warnings that the file alone shows."""
+    return without_echoes(problem for rule in OFFLINE for problem in rule(settings))
 
 
 def check(settings: ExistingSettings, facts: ClusterFacts) -> list[Problem]:
-    """All problems."""
+    """All errors and warnings."""
     found = check_offline(settings)
-    told = {problem.path for problem in found}  # what the cluster says of a value that is no value adds nothing
-    asked = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
-    found += [problem for problem in asked if not any(is_below(path, problem.path) for path in told)]
-    return list(dict.fromkeys(found))
+    wrong = {problem.path for problem in found if problem.is_error}  # the cluster's answer about a malformed value adds nothing
+    online = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
+    found += [problem for problem in online if not any(is_below(path, problem.path) for path in wrong)]
+    return without_echoes(found)
 
 
 # --- the file alone ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,13 @@ _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
+def is_region(text: str) -> bool:
+    """Whether a text has the form of a Region's name: boto3 makes no client for others."""
+    return _REGION.fullmatch(text) is not None
+
+
 def region(settings: Settings) -> Iterator[Problem]:
-    if settings.region and not _REGION.fullmatch(settings.region):
+    if settings.region and not is_region(settings.region):
         yield Problem("aws:region", f"{shown(settings.region)} is not the name of a region; write one like us-west-2")
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from infra.config.messages import all_of, shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.manifests import MIRROR_VARIABLE, Manifests
 from infra.facts.model import Facts
 from infra.naming import MPI_OPERATOR_NAMESPACE, NAMESPACE_LIMIT, PLATFORM_NAMESPACE, QUEUE_NAMESPACE
@@ -60,6 +60,17 @@ def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
     if mirror is not None and not mirror.startswith(("/", "~/", "https://")):
         way_out = "write an absolute path, or an address that begins with https://"
         yield Problem("platform.manifestMirror", f"{shown(mirror)} depends on where `pulumi` runs; {way_out}")
+
+
+def will_be_installed(settings: Settings) -> Iterator[Problem]:
+    """The default is decided by the endpoint, which a user who only wants jobs does not expect."""
+    if settings.platform.install is None and not settings.installs_platform:
+        reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
+        fix = (
+            "list your address in target.endpointAccess.publicCidrs, write true and run `pulumi up` inside the network, "
+            "or write false"
+        )
+        yield warning("platform.install", f"is missing: {reason}; {fix}")
 
 
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from infra.config.messages import nearest, one_of, shown
-from infra.config.problems import Problem
+from infra.config.messages import one_of, shown
+from infra.config.problems import Problem, warning
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
-from infra.plan.placement import has_efa
+from infra.plan.placement import APART, has_efa, placement_choice
 from infra.settings.stack import Settings
 from infra.validation import ids
+from infra.validation.nearby_types import similar_types
 from infra.validation.pool_paths import account, head_path, pools_with_paths, pools_with_types
 
 GPU_FAMILIES = ("g", "p")
@@ -45,7 +46,7 @@ def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     head = (head_path(settings), settings.target.head_type, facts.type_names)
     for where, name, choices in [head, *named]:
         if name not in facts.instance_types:
-            near = nearest(name, choices, most=3)
+            near = similar_types(name, choices)
             hint = f"; did you mean {one_of(near)}?" if near else "; choose another"
             yield Problem(where, f"{shown(name)} is not an instance type in {facts.region}{hint}")
 
@@ -85,6 +86,15 @@ def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if architecture and instance_type and architecture != instance_type.architecture:
             other = f"{pool.instance_type} is {instance_type.architecture}"
             yield Problem(where, f"{pool.ami_id} is for {architecture}, but {other}; name one of that architecture")
+
+
+def stale_placement(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """`placementGroup: auto` is decided once, when the pool is created: a resize must not restart its nodes."""
+    for path, pool in pools_with_paths(settings):
+        if pool.max_size > 1 and placement_choice(pool, facts) == APART:
+            decided = f"{pool.name} was created with maxSize 1, so auto keeps its nodes out of a cluster placement group"
+            fix = "name a cluster placement group of yours (rolls the nodes), or give the pool another name (replaces it)"
+            yield warning(f"{path}.placementGroup", f"{decided}, and EFA between nodes is slower; {fix}")
 
 
 def placement_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
+from infra.plan.aws_services import FOR_EC2, FOR_EKS, NOT_ESSENTIAL
 from infra.plan.placement import least_zones, pool_zone, vpc_zones
 from infra.plan.subnet_cidrs import zone_addresses
 from infra.settings.network import SERVICE_CIDR
@@ -56,6 +57,29 @@ def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem("network.subnetIds", f"are all in {found[0].zone}; {way_out}")
 
 
+def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Nodes call AWS from private subnets: through a route out of the VPC, or through endpoints inside it."""
+    needed = _endpoints_needed(settings)
+    if facts.endpoints is None or needed <= facts.endpoints:
+        return
+    for index, one in enumerate(settings.network.subnet_ids):
+        subnet = facts.subnets.get(one)
+        if subnet and not subnet.is_public and not subnet.has_route_out:
+            missing = f"{subnet.vpc_id} has no endpoints for {all_of(sorted(needed - facts.endpoints))}"
+            fix = "route the subnet to a NAT or transit gateway, or create the endpoints"
+            yield Problem(f"network.subnetIds[{index}]", f"{one} has no route out of the VPC, and {missing}; {fix}")
+
+
+def _endpoints_needed(settings: Settings) -> frozenset[str]:
+    """Endpoints without which nodes of a private cluster do not join or cannot run jobs."""
+    needed = {*(FOR_EKS if settings.is_eks else FOR_EC2), "s3"} - NOT_ESSENTIAL
+    if settings.storage.efs == "none":
+        needed.discard("elasticfilesystem")
+    if settings.is_eks and not (settings.installs_platform and settings.platform.autoscaler):
+        needed.discard("autoscaling")
+    return frozenset(needed)
+
+
 def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Per zone: the addresses of its private subnets, and those that its nodes may come to need."""
     for zone in vpc_zones(settings, facts):
@@ -95,5 +119,5 @@ def _free_addresses(settings: Settings, facts: Facts, zone: str) -> int | None:
         return sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
     try:
         return zone_addresses(settings.network.new_cidr, zone).private_capacity
-    except ValueError:
+    except (ValueError, IndexError):  # no room for subnets
         return None

@@ -245,7 +245,7 @@ def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> 
 
 def not_asked(path: Path, **more: Any) -> str:
     values = {**LEAST, **kubeconfig(path=str(path), **more)}
-    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_asked or ""
+    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_queried or ""
 
 
 def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:
