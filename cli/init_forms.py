@@ -177,7 +177,7 @@ config:
   aws:region: {answers["region"]}
   gpumpi:target:
     kind: ec2
-    masterType: {Ec2Target(kind="ec2").master_type}{ssh}
+    masterType: {Ec2Target(kind="ec2").head_node_type}{ssh}
 {_storage_text(answers)}  gpumpi:pools:
     # desiredSize counts at creation; later `scripts/cluster scale N -s {stack}`
     - {{name: workers, instanceType: {answers["instance-type"]}, desiredSize: {answers["size"]}, maxSize: {answers["size"]}}}

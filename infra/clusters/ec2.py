@@ -34,7 +34,7 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
         plan.master,
         plan.workers,
         master_slots=plan.master_slots,
-        master_idle_slots=plan.master_type.slots,
+        master_idle_slots=plan.head_node_type.slots,
         worker_slots=plan.worker_type.slots,
         user=settings.ec2.user,
         public_keys=settings.ec2.ssh.public_keys,

@@ -16,6 +16,8 @@ from infra.settings.targets import EXISTING
 NAMESPACE = "gpumpi"
 PULUMI = "pulumi"
 """The engine's own keys, like `pulumi:tags` and `pulumi:disable-default-providers`."""
+FORMER_NAMES = {"masterType": "headNodeType"}
+"""Of `target`'s keys."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -142,18 +144,27 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
         elif nearest(namespace, [NAMESPACE]):
             problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
         else:
-            remedy = f"set it with `pulumi config set --secret {key}` and replace it"
+            remedy = f"revoke it, and set a new one with `pulumi config set --secret {key}`"
             problems.extend(find_secrets({key: value}, remedy=remedy))
     region = config.get("aws:region", "")
     if is_existing(values):
         if "aws:region" in config:
-            reason = "is not read, since a stack of an existing cluster asks nothing of AWS"
+            reason = "is not read, since a stack of an existing cluster does not query AWS"
             problems.append(Problem("aws:region", f"{reason}; remove it"))
         return RawStack(stack, "", values, tuple(problems))
     if not region or not isinstance(region, str):
         problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
         region = ""
-    return RawStack(stack, region, values, tuple(problems))
+    return RawStack(stack, region, _with_current_names(values), tuple(problems))
+
+
+def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their present names; the former ones are still accepted."""
+    target = values.get("target")
+    if not isinstance(target, Mapping):
+        return values
+    renamed = {new if (new := FORMER_NAMES.get(key)) and new not in target else key: value for key, value in target.items()}
+    return {**values, "target": renamed}
 
 
 def is_existing(values: Mapping[str, object]) -> bool:

@@ -11,7 +11,7 @@ from infra.settings.stack import Settings
 
 def caller(clients: Clients) -> Caller:
     """The caller as STS names it; an assumed role (SSO's too) is resolved to the role's ARN with its path, since that is what
-    EKS access entries take. Raises FactsError where AWS cannot be asked at all."""
+    EKS access entries take. Raises FactsError where AWS could not be queried at all."""
     identity = asked(clients.region, clients.sts.get_caller_identity)
     arn: str = identity["Arn"]
     return Caller(account=identity["Account"], arn=arn, principal_arn=None if role_name(arn) else _principal(arn))

@@ -111,18 +111,18 @@ def asked(region: str, question: Callable[[], Result]) -> Result:
     try:
         return question()
     except (NoCredentialsError, PartialCredentialsError):
-        raise FactsError(f"AWS cannot be asked: there are no credentials; {_LOG_IN}") from None
+        raise FactsError(f"AWS could not be queried: there are no credentials; {_LOG_IN}") from None
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code in _DENIED:
             raise Denied(_action(error)) from None
         if code in _BAD_CREDENTIALS:
             raise FactsError(f"AWS refuses the credentials ({code}); {_LOG_IN}") from None
-        raise FactsError(f"AWS cannot be asked: {error}") from None
+        raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
         raise FactsError(f"AWS cannot be reached in region {region}{_known(region)}: {_one_line(str(error))}") from None
     except BotoCoreError as error:  # profiles and single sign-on, above all
-        raise FactsError(f"AWS cannot be asked: {_one_line(str(error)).rstrip('.')}; {_LOG_IN}") from None
+        raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}; {_LOG_IN}") from None
 
 
 def is_error(error: Exception, *codes: str) -> bool:

@@ -147,15 +147,15 @@ class _Questions:
         except ApiException as error:
             raise FactsError(self._refused(error.status, path)) from None
         except kubeconfigs.NoAnswer as error:
-            way_out = "is the cluster up, and does the file name its address of today?"
-            raise FactsError(f"target.kubeconfig: no cluster answers at {self._way.server} ({error}); {way_out}") from None
+            fix = "is the cluster up, and does the file name its address of today?"
+            raise FactsError(f"target.kubeconfig: no cluster answers at {self._way.server} ({error}); {fix}") from None
 
     def _refused(self, status: int, path: str) -> str:
         who = f"the credentials of context {self._way.context}"
         match status:
             case 401 | 403 if not self._way.has_credentials:
-                way_out = "give it some, or take the administrator's kubeconfig"
-                return f"target.kubeconfig: context {self._way.context} has no credentials for {self._way.server}; {way_out}"
+                fix = "give it some, or take the administrator's kubeconfig"
+                return f"target.kubeconfig: context {self._way.context} has no credentials for {self._way.server}; {fix}"
             case 401:
                 return f"target.kubeconfig: {self._way.server} does not accept {who}; they may have expired, have new ones made"
             case 403:

@@ -131,7 +131,7 @@ def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mappin
     named = settings.ec2.ami_id or existing.ami_id
     if named:
         return ec2_cluster.ami(clients, named)
-    head = types.get(settings.ec2.master_type)
+    head = types.get(settings.ec2.head_node_type)
     return ec2_cluster.newest_ami(clients, head.architecture if head else "x86_64", settings.ec2.openmpi)
 
 

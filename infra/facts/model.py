@@ -10,7 +10,7 @@ from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS
 
 
 class FactsError(Exception):
-    """AWS cannot be asked; the message is a sentence for the user."""
+    """AWS could not be queried; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class Ec2ClusterPlan:
 
     master: MasterSpec
     workers: WorkersSpec
-    master_type: InstanceType
+    head_node_type: InstanceType
     worker_type: InstanceType
     zone: str
     master_computes: bool
@@ -29,7 +29,7 @@ class Ec2ClusterPlan:
 
     @property
     def master_slots(self) -> int:
-        return self.master_type.slots if self.master_computes else 0
+        return self.head_node_type.slots if self.master_computes else 0
 
 
 def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
@@ -39,12 +39,12 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
         raise LookupError("the cluster has no zone or no AMI; validation should have said so")
     worker_type = facts.instance_types[pool.instance_type]
     interfaces = efa_layout(worker_type) if has_efa(pool, worker_type) else ()
-    computes = settings.ec2.master_type == pool.instance_type
+    computes = settings.ec2.head_node_type == pool.instance_type
     reserved = reservation_of(pool.capacity) if computes else None
     desired, keep = desired_size(pool, settings, facts)
     return Ec2ClusterPlan(
         master=MasterSpec(
-            instance_type=settings.ec2.master_type,
+            instance_type=settings.ec2.head_node_type,
             ami_id=ami.id,
             root_device=ami.root_device,
             root_volume_gib=pool.root_volume_gib,
@@ -68,7 +68,7 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
             interfaces=interfaces,
             placement=placement_choice(pool, facts),
         ),
-        master_type=facts.instance_types[settings.ec2.master_type],
+        head_node_type=facts.instance_types[settings.ec2.head_node_type],
         worker_type=worker_type,
         zone=zone,
         master_computes=computes,

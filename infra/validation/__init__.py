@@ -36,7 +36,7 @@ OFFLINE: Offline = (
     network.new_or_existing,
     network.cidr,
     network.zones,
-    network.way_out,
+    network.route_out,
     network.ids_of_network,
     storage.mount_path,
     storage.new_or_existing,
@@ -115,7 +115,7 @@ WITH_FACTS_EKS: WithFacts = (
     jobs.in_cluster,
 )
 
-WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.master_zone)
+WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:

@@ -41,8 +41,8 @@ def pools(settings: AnyStack) -> Iterator[Problem]:
         path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):
-            way_out = "use lower-case letters, digits and inner hyphens, a letter first"
-            yield Problem(where, f"{shown(name)} is not a DNS label; {way_out}")
+            fix = "use lower-case letters, digits and inner hyphens, a letter first"
+            yield Problem(where, f"{shown(name)} is not a DNS label; {fix}")
         if len(name) > POOL_NAME_LIMIT:
             yield Problem(where, f"{shown(name)} has {len(name)} characters; use at most {POOL_NAME_LIMIT}")
         if name == SYSTEM_POOL:

@@ -45,7 +45,7 @@ def ids_of_network(settings: Settings) -> Iterator[Problem]:
         where = f"network.subnetIds[{index}]"
         yield from ids.check(where, "subnet", one)
         if one in network.subnet_ids[:index]:
-            yield Problem(where, f"{shown(one)} is named twice; remove one")
+            yield Problem(where, f"{shown(one)} is listed twice; remove one")
 
 
 def cidr(settings: Settings) -> Iterator[Problem]:
@@ -74,13 +74,13 @@ def zones(settings: Settings) -> Iterator[Problem]:
         yield Problem(where, f"{verb} {count or 0}; {needed}, and this program uses at most {MOST_ZONES}")
     for index, name in enumerate(network.zone_names):
         if name in network.zone_names[:index]:
-            yield Problem(f"{where}[{index}]", f"{shown(name)} is named twice; remove one")
+            yield Problem(f"{where}[{index}]", f"{shown(name)} is listed twice; remove one")
 
 
-def way_out(settings: Settings) -> Iterator[Problem]:
+def route_out(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     if network.nat_gateways == "none" and not network.has_interface_endpoints and not network.is_existing:
-        yield Problem("network.natGateways", '"none" leaves nodes without a way to AWS; add interfaceEndpoints: true')
+        yield Problem("network.natGateways", '"none" leaves nodes without a route to AWS; add interfaceEndpoints: true')
 
 
 def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -36,8 +36,8 @@ def zones_of_network(settings: Settings) -> Iterator[Problem]:
     names = settings.network.zone_names
     for path, pool in pools_with_paths(settings):
         if pool.zone is not None and names and pool.zone not in names:
-            way_out = f"add it there, or choose {one_of(names)}"
-            yield Problem(f"{path}.zone", f"{shown(pool.zone)} is not among network.zones; {way_out}")
+            fix = f"add it there, or choose {one_of(names)}"
+            yield Problem(f"{path}.zone", f"{shown(pool.zone)} is not among network.zones; {fix}")
 
 
 def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -54,8 +54,8 @@ def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
 def types_have_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
         if not instance_type.has_nvidia_gpus and (settings.is_eks or instance_type.gpu_manufacturer):
-            way_out = "choose a type with NVIDIA GPUs, like g5.xlarge"
-            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_gpus(instance_type)}; {way_out}")
+            fix = "choose a type with NVIDIA GPUs, like g5.xlarge"
+            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_gpus(instance_type)}; {fix}")
     system = facts.instance_types.get(settings.target.head_type)
     if system and system.gpu_manufacturer and settings.is_eks:
         yield Problem("target.system.instanceType", f"{shown(system.name)} has GPUs; choose a type without, like m7i.large")
@@ -72,15 +72,15 @@ def _gpus(instance_type: InstanceType) -> str:
 def efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool, instance_type in pools_with_types(settings, facts):
         if pool.efa is True and not has_efa(pool, instance_type):
-            way_out = "choose a type that has, like g5.8xlarge, or remove efa"
-            yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA; {way_out}")
+            fix = "choose a type that has, like g5.8xlarge, or remove efa"
+            yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA; {fix}")
 
 
 def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool in pools_with_paths(settings):
         where = f"{path}.amiId"
         if pool.ami_id in facts.not_found:
-            yield Problem(where, f"{shown(pool.ami_id)} is not to be found in {account(facts)}; share it, or name another")
+            yield Problem(where, f"{shown(pool.ami_id)} was not found in {account(facts)}; share it, or name another")
         architecture = facts.images.get(pool.ami_id or "")
         instance_type = facts.instance_types.get(pool.instance_type)
         if architecture and instance_type and architecture != instance_type.architecture:
@@ -107,4 +107,7 @@ def placement_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
         if strategy and strategy != "cluster":
             yield Problem(where, f"{shown(name)} has the strategy {strategy}; name a cluster group, or write auto")
         elif strategy and instance_type and strategy not in instance_type.placement_strategies:
-            yield Problem(where, f"{shown(name)} cannot hold {pool.instance_type}, which goes in no cluster group; write none")
+            yield Problem(
+                where,
+                f"{shown(name)} cannot hold {pool.instance_type}, which cluster placement groups do not support; write none",
+            )

@@ -30,7 +30,7 @@ def existing_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     for name, on in (("enableDnsSupport", facts.vpc.dns_support), ("enableDnsHostnames", facts.vpc.dns_hostnames)):
         if not on:
-            yield Problem(where, f"{vpc_id} has {name} off, without which nodes do not find the cluster; switch it on")
+            yield Problem(where, f"{vpc_id} has {name} off, so nodes cannot find the cluster; turn it on")
     for block in facts.vpc.cidrs if settings.is_eks else ():
         if IPv4Network(block).overlaps(IPv4Network(SERVICE_CIDR)):
             overlap = f"whose {block} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services"
@@ -47,14 +47,14 @@ def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
         elif subnet and network.vpc_id and subnet.vpc_id != network.vpc_id:
             yield Problem(where, f"{one} is in {subnet.vpc_id}, not in {network.vpc_id}; name a subnet of that VPC")
         elif subnet and subnet.is_public:
-            way_out = "name a private one, since nodes get no public addresses"
-            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {way_out}")
+            fix = "name a private one, since nodes get no public addresses"
+            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {fix}")
         elif subnet and settings.is_eks and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
             yield Problem(where, f"{one} has {subnet.free_addresses} free addresses; EKS needs {EKS_ADDRESSES} in each subnet")
     zones = {subnet.zone for subnet in found}
     if found and len(found) == len(network.subnet_ids) and len(zones) < least_zones(settings):
-        way_out = "name subnets in at least two zones, which EKS needs"
-        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {way_out}")
+        fix = "name subnets in at least two zones, which EKS needs"
+        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {fix}")
 
 
 def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -104,7 +104,7 @@ def _most_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
     if settings.is_eks:
         nodes[settings.eks.system.name] = settings.eks.system.max_size
     elif any(pool_zone(pool, settings, facts) == zone for pool in settings.pools):
-        nodes["the master"] = 1
+        nodes["the head node"] = 1
     for pool in settings.pools:
         if pool_zone(pool, settings, facts) == zone:
             nodes[pool.name] += pool.max_size
