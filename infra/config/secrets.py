@@ -39,7 +39,7 @@ def kind_of_secret(text: str) -> str | None:
 
 
 def names_a_secret(key: str, value: str) -> bool:
-    """Whether the key marks its value as a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`. Switches and small numbers are none."""
+    """Whether the key marks its value as a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`. Not for switches and small numbers."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.]", "-", key).lower()
     if _SETTING.fullmatch(value.strip()):
         return False

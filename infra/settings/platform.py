@@ -17,12 +17,13 @@ class CommonPlatformSettings(Model):
     )
     queue: bool = Field(
         True,
-        description="Kueue: a job starts with all of its workers, or waits. Change: in place, and the stack's jobs run once more; false "
-        "starts jobs as pods fit, and two large ones can block each other forever.",
+        description="Kueue: a job starts with all of its workers, or waits. Change: in place, and the stack's jobs run once "
+        "more; false starts jobs as pods fit, and two large ones can block each other forever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
-        description="`strict`: jobs start in order, even if a later one would fit; `bestEffort`: any job that fits starts. Change: in place.",
+        description="`strict`: jobs start in order, even if a later one would fit; `bestEffort`: any job that fits starts. "
+        "Change: in place.",
     )
     namespaces: Names = Field(
         (JOB_NAMESPACE,),
@@ -35,8 +36,8 @@ class CommonPlatformSettings(Model):
     )
     manifest_mirror: str | None = Field(
         None,
-        description="A folder or https URL with the upstream manifests, laid out like raw.githubusercontent.com; also read from the "
-        "variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
+        description="A folder or https URL with the upstream manifests, laid out like raw.githubusercontent.com; also read from "
+        "the variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
     )
     cpu_request_factor: float = Field(
         1.0,

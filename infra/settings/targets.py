@@ -83,8 +83,9 @@ class Ssh(Model):
     )
     cidrs: Names = Field(
         (),
-        description="The only addresses that reach the head node's SSH port; the head node then has a public address. None by default: "
-        "Session Manager needs no open port. Change: the first one, or none again, replaces the head node; others in place.",
+        description="The only addresses that reach the head node's SSH port; the head node then has a public address. "
+        "None by default: Session Manager needs no open port. Change: the first one, or none again, replaces the head node; "
+        "others in place.",
     )
 
 

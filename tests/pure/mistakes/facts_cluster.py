@@ -88,7 +88,8 @@ CASES: dict[str, FactsCase] = {
         [pool("a", instance_type="g5.xlarge", maxSize=4), pool("b", instance_type="g6.xlarge", maxSize=1)],
         {"quotas": {"L-DB2E81BA": 19.0, "L-1216C47A": 64.0}},
         [
-            'warning: pools: 4 g5.xlarge and 1 g6.xlarge need 20 vCPUs, but the quota "Running On-Demand G and VT instances" is 19; '
+            'warning: pools: 4 g5.xlarge and 1 g6.xlarge need 20 vCPUs, but the quota "Running On-Demand G and VT instances" '
+            "is 19; "
             ""
             "request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA "
             "--desired-value 20 --region us-west-2`) or lower maxSize"
