@@ -215,7 +215,7 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
     for problem in agreed.examined.problems:
         print(f"before `pulumi up`: {problem}")
     if agreed.examined.facts is None:
-        reason = "--offline" if offline else agreed.examined.not_asked
+        reason = "--offline" if offline else agreed.examined.not_queried
         print(f"checked the file only; {form.queried} was not queried: {reason}")
     first = _commands_before(path)
     for steps in form.next_steps(stack, agreed.answers):

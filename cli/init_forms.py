@@ -137,7 +137,7 @@ config:
   aws:region: {answers["region"]}
   gpumpi:target:
     kind: ec2
-    masterType: {Ec2Target(kind="ec2").master_type}{ssh}
+    masterType: {Ec2Target(kind="ec2").head_node_type}{ssh}
 {_storage_text(answers)}  gpumpi:pools:
     # desiredSize is the number at creation; change it later with `scripts/cluster scale N -s {stack}`
     - {{name: workers, instanceType: {answers["instance-type"]}, desiredSize: {answers["size"]}, maxSize: {answers["size"]}}}

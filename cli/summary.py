@@ -72,7 +72,7 @@ def _system(settings: Settings, facts: Facts | None) -> Row:
 
 def _master(settings: Settings, facts: Facts | None) -> Row:
     """The master of a plain EC2 cluster, where its workers are; of their type it is one of them."""
-    name, pool = settings.ec2.master_type, settings.pools[0] if settings.pools else None
+    name, pool = settings.ec2.head_node_type, settings.pools[0] if settings.pools else None
     computes = pool if pool and pool.instance_type == name else None
     head = facts.instance_types[name] if facts else None
     zone = pool_zone(pool, settings, facts) if facts and pool else None

@@ -6,14 +6,14 @@
 Read `infra.clusters.eks.build` first: it is the architecture on one screen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pulumi
 
 from infra.clusters import ec2, eks, existing
 from infra.config import stack_file
 from infra.config.preflight import examine_aws, examine_existing
-from infra.config.problems import SettingsError
+from infra.config.problems import Problem, SettingsError
 from infra.config.stack_file import RawStack
 from infra.facts import Facts, FactsError
 from infra.kubernetes.reachability import Check, assume_reachable, must_be_reachable
@@ -40,10 +40,19 @@ def build(settings: Settings, facts: Facts, *, reach: Check = assume_reachable) 
 
 
 def _build_aws(raw: RawStack) -> Mapping[str, object]:
-    settings, facts = examine_aws(raw).whole
+    examined = examine_aws(raw)
+    _log_warnings(examined.warnings)
+    settings, facts = examined.whole
     return build(settings, facts, reach=must_be_reachable)
 
 
 def _build_existing(raw: RawStack) -> Mapping[str, object]:
-    settings, facts = examine_existing(raw).whole
+    examined = examine_existing(raw)
+    _log_warnings(examined.warnings)
+    settings, facts = examined.whole
     return existing.build(settings, facts)
+
+
+def _log_warnings(warnings: Iterable[Problem]) -> None:
+    for warning in warnings:
+        pulumi.log.warn(str(warning))

@@ -12,10 +12,11 @@ from infra.components.key_bucket import KeyBucket, KeyBucketArgs
 from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
-from infra.components.private_endpoints import FOR_EC2, FOR_EKS, PrivateEndpoints, PrivateEndpointsArgs
+from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
 from infra.components.shared_storage import NewFileSystem, SharedStorage, SharedStorageArgs
 from infra.facts import Facts
 from infra.naming import Naming
+from infra.plan.aws_services import FOR_EC2, FOR_EKS
 from infra.plan.placement import nat_zones, subnets_by_zone, vpc_zones
 from infra.settings.stack import Settings
 

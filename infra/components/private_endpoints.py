@@ -2,40 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components.node_security_group import HTTPS
 from infra.naming import COMPONENT, Naming
-
-FOR_EKS: Final = (
-    "autoscaling",  # cluster autoscaler
-    "ec2",  # vpc-cni, kubelet
-    "ec2messages",  # Session Manager
-    "ecr.api",  # images
-    "ecr.dkr",
-    "eks",  # nodeadm, cluster autoscaler
-    "eks-auth",  # Pod Identity
-    "elasticfilesystem",  # EFS CSI driver
-    "logs",  # container logs
-    "ssm",  # Session Manager
-    "ssmmessages",
-    "sts",  # aws eks get-token inside the VPC
-)
-"""https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
-
-FOR_EC2: Final = (
-    "autoscaling",  # join service: looks up the cluster's members
-    "ec2",
-    "ec2messages",  # Session Manager
-    "elasticfilesystem",  # EFS mount helper
-    "ssm",  # Session Manager
-    "ssmmessages",
-    "sts",  # join service: looks up its own identity
-)
-"""Services that EC2 clusters use. S3 has a gateway endpoint."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ FURTHER_KINDS = "furtherKinds"
 SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file's name says it"}
 
 
+_IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and name that under secretEnv"
+
+
 class Encrypted:
     """A value that only `pulumi up` can read."""
 
@@ -65,16 +68,17 @@ def parse(model: type[ModelType], values: Mapping[str, object], **known: str) ->
     return Parsed(None, problems, frozenset(placeholders))
 
 
-def find_secrets(values: object, path: Path = (), remedy: str = "take it out and replace it") -> Iterator[Problem]:
-    """Secrets in plain text, wherever they stand."""
+def find_secrets(values: object, path: Path = (), remedy: str = "remove it and revoke it") -> Iterator[Problem]:
+    """Secrets in plain text, anywhere in the values."""
     for place, value in _leaves(values, path):
         if not isinstance(value, str) or not value:
             continue
         kind = kind_of_secret(value)
-        if kind is None and isinstance(place[-1], str) and names_a_secret(place[-1]):
+        if kind is None and isinstance(place[-1], str) and names_a_secret(place[-1], value):
             kind = "a secret (by its name)"
         if kind:
-            yield Problem(path_text(place), f"holds {kind} in plain text; {remedy}, since whoever reads the file knows it")
+            fix = _IN_ENV if len(place) > 1 and place[-2] == "env" else remedy
+            yield Problem(path_text(place), f"holds {kind} in plain text, and everyone who can read the file knows it; {fix}")
 
 
 def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:

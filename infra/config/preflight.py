@@ -1,4 +1,4 @@
-"""What `pulumi up` and `scripts/cluster validate` do first: parse a stack and find every problem it has."""
+"""First step of `pulumi up` and `scripts/cluster validate`: parse a stack and find all of its problems."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,16 +7,17 @@ from typing import Any, Generic, TypeVar
 
 from infra import validation
 from infra.config.parse import inner_types, models_for, parse
-from infra.config.problems import Problem, SettingsError, is_unreliable
+from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
 from infra.facts import Facts, FactsError, existing_cluster, gather
 from infra.facts.existing_cluster import ClusterFacts
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 from infra.validation import existing_cluster as validation_existing
+from infra.validation import names
 
 BEFORE = ("config", "aws:region", "stack", "caller")
-"""Paths that are no settings; their problems come first."""
+"""Paths that are not settings. Their problems come first."""
 
 SettingsType = TypeVar("SettingsType", bound="Any")
 FactsType = TypeVar("FactsType")
@@ -24,28 +25,30 @@ FactsType = TypeVar("FactsType")
 
 @dataclass(frozen=True)
 class Examined(Generic[SettingsType, FactsType]):
-    """A stack as far as it is understood, and all its problems in the order of the file."""
+    """A stack as far as it could be parsed, with its errors and warnings in the order of the README's table."""
 
     settings: SettingsType | None
-    """None where too little can be understood; with problems it may hold stand-ins."""
+    """None where too little could be parsed. With errors it may hold placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
-    not_asked: str | None = None
-    """Why nobody was asked for facts: then only the rules that need none were judged."""
+    """Errors: they stop `pulumi up`."""
+    not_queried: str | None = None
+    """Why neither AWS nor the cluster was queried: then only the rules that need just the file were applied."""
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def whole(self) -> tuple[SettingsType, FactsType]:
-        """What a program is built from. Raises SettingsError with all problems, or FactsError where nobody could be asked."""
+        """Settings and facts of a stack without errors. Raises SettingsError, or FactsError if nothing could be queried."""
         if self.problems or self.settings is None:
             raise SettingsError(self.problems)
         if self.facts is None:
-            raise FactsError(self.not_asked or "nobody was asked for facts")
+            raise FactsError(self.not_queried or "neither AWS nor the cluster was queried")
         return self.settings, self.facts
 
 
 @dataclass(frozen=True)
 class TargetChecks(Generic[SettingsType, FactsType]):
-    """How stacks of one sort are understood and judged."""
+    """How to parse and check stacks of one kind."""
 
     model: type[SettingsType]
     gather: Callable[[SettingsType], FactsType]
@@ -57,7 +60,7 @@ class TargetChecks(Generic[SettingsType, FactsType]):
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even when an earlier rule already failed."""
     checks = TargetChecks(Settings, gather, validation.check_offline, validation.check)
-    return judge(raw, checks, offline=offline or not raw.region, stack=raw.stack, region=raw.region)
+    return judge(raw, checks, offline=offline or not names.is_region(raw.region), stack=raw.stack, region=raw.region)
 
 
 def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
@@ -70,32 +73,33 @@ def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[Existi
 
 
 def judge(
-    raw: RawStack, way: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
+    raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
 ) -> Examined[SettingsType, FactsType]:
-    """`known`: fields of the settings that are said elsewhere than in the file."""
+    """`known`: fields of the settings that do not come from the mapping in the file."""
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
-    settings, form, placeholders = parse(way.model, raw.values, **known)
-    told = (*raw.problems, *form)
+    settings, form, placeholders = parse(checks.model, raw.values, **known)
+    found = (*raw.problems, *form)
     if settings is None:
-        return Examined(None, None, told)
+        return Examined(None, None, found)
     facts: FactsType | None = None
-    not_asked: str | None = None
+    not_queried: str | None = None
     if offline:
-        found, not_asked = way.check_offline(settings), "only the file was looked at"
+        rules, not_queried = checks.check_offline(settings), "only the file was checked"
     else:
         try:
-            facts = way.gather(settings)
-            found = way.check(settings, facts)
+            facts = checks.gather(settings)
+            rules = checks.check(settings, facts)
         except FactsError as error:
-            found, not_asked = way.check_offline(settings), str(error)
-    rules = [problem for problem in found if not is_unreliable(problem.path, placeholders)]
-    problems = tuple(sorted(dict.fromkeys((*told, *rules)), key=lambda one: _place(one, way.model)))
-    return Examined(settings, facts, problems, not_asked)
+            rules, not_queried = checks.check_offline(settings), str(error)
+    reliable = [problem for problem in rules if not is_unreliable(problem.path, placeholders)]
+    ordered = sorted(without_echoes((*found, *reliable)), key=lambda one: _place(one, checks.model))
+    errors = tuple(problem for problem in ordered if problem.is_error)
+    return Examined(settings, facts, errors, not_queried, tuple(one for one in ordered if not one.is_error))
 
 
 def _place(problem: Problem, model: Any) -> list[int]:
-    """Where the settings have the problem's path: problems are told in the order of the README's table."""
+    """Sort key: the position of the problem's path in the settings, which is the order of the README's table."""
     place: list[int] = []
     types: list[Any] = [model]
     for step in re.findall(r"[^.\[\]]+", problem.path):

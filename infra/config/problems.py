@@ -1,22 +1,41 @@
-"""Problems of a stack as sentences: where (as the user writes it), what value, and the way out."""
+"""Problems of a stack as sentences: the path as the user writes it, what is wrong with the value, and the fix."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing a user must change, and how."""
+    """What is wrong, where, and how to fix it. An error stops `pulumi up`; a warning is only printed."""
 
     path: str
     message: str
+    severity: Severity = "error"
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity == "error"
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 
 
+def warning(path: str, message: str) -> Problem:
+    return Problem(path, message, "warning")
+
+
+def without_echoes(problems: Iterable[Problem]) -> list[Problem]:
+    """Each problem once, and no warning about a path that has an error."""
+    found = list(dict.fromkeys(problems))
+    wrong = {problem.path for problem in found if problem.is_error}
+    return [problem for problem in found if problem.is_error or problem.path not in wrong]
+
+
 class SettingsError(Exception):
-    """The stack has problems; the text lists all of them, one per line."""
+    """The stack has errors; the text lists all of them, one per line."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))

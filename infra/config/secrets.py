@@ -1,9 +1,12 @@
-"""What a secret looks like in plain text. Pure; used to refuse secrets in stack files and never to print one."""
+"""What a secret looks like in plain text: stack files with one are refused, and messages never quote one."""
 
 import re
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY")),
+    # Without its header line: OpenSSH's format, or PKCS #1 and #8
+    ("a private key", re.compile(r"b3BlbnNzaC1rZXkt|\A\s*(?:MII[A-Za-z0-9+/]{60}|MC4CAQAwBQYDK2Vw|MHcCAQEEI|MIG[A-Za-z0-9]AgE)")),
+    ("a URL with a password", re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@]*:(?!\$)[^/\s@]+@", re.IGNORECASE)),
     ("an AWS access key", re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z2-7]{16}(?![A-Z0-9])")),
     ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})")),
     ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}")),
@@ -18,8 +21,11 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 # The whole value is 40 characters of base64: the form of an AWS secret access key. A hash has no upper case.
 _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 
-_SECRET_WORD = re.compile(r"(?:^|-)(?:password|passwd|secret|token)$")
+_SECRET_WORD = re.compile(r"(?:^|-)(?:secret|token|pwd)$|(?<!by)(?<!com)(?<!sur)pass(?!ed|es|ing|ive|age|enger|thr|ion)")
 _SECRET_COMPOUND = re.compile(r"(?:secretkey|secretaccesskey|privatekey|apikey)$")
+_KEY_OF = re.compile(r"-key$")
+_HARMLESS_KEY_OF = re.compile(r"(?:^|-)(?:public|primary|foreign|partition|sort|cache|group|dict|json|state)-key$")
+_SETTING = re.compile(r"true|false|yes|no|on|off|[0-9]{1,3}|[0-9]*\.[0-9]+", re.IGNORECASE)
 
 
 def kind_of_secret(text: str) -> str | None:
@@ -32,7 +38,11 @@ def kind_of_secret(text: str) -> str | None:
     return None
 
 
-def names_a_secret(key: str) -> bool:
-    """Whether a value under this key would be a secret whatever it looks like."""
+def names_a_secret(key: str, value: str) -> bool:
+    """Whether the key marks its value as a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`. Not for switches and small numbers."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.]", "-", key).lower()
-    return bool(_SECRET_WORD.search(words) or _SECRET_COMPOUND.search(words.replace("-", "")))
+    if _SETTING.fullmatch(value.strip()):
+        return False
+    if _SECRET_WORD.search(words) or _SECRET_COMPOUND.search(words.replace("-", "")):
+        return True
+    return bool(_KEY_OF.search(words) and not _HARMLESS_KEY_OF.search(words))

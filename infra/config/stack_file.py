@@ -14,6 +14,10 @@ from infra.config.problems import Problem, path_text
 from infra.settings.targets import EXISTING
 
 NAMESPACE = "gpumpi"
+PULUMI = "pulumi"
+"""The engine's own keys, like `pulumi:tags` and `pulumi:disable-default-providers`."""
+FORMER_NAMES = {"masterType": "headNodeType"}
+"""Of `target`'s keys."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -61,7 +65,7 @@ def read(path: Path) -> RawStack:
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
     try:
-        content, twice = yaml_text.load(path.read_text(encoding="utf-8"))
+        content, twice = yaml_text.read(path)
     except yaml_text.NotYaml as error:
         return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
@@ -135,21 +139,32 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
         namespace, colon, name = key.partition(":")
         if not colon or namespace == NAMESPACE:
             values[name if colon else key] = value
+        elif namespace == PULUMI:
+            continue
         elif nearest(namespace, [NAMESPACE]):
             problems.append(Problem(key, f"is not read; did you mean {NAMESPACE}:{name}?"))
         else:
-            remedy = f"set it with `pulumi config set --secret {key}` and replace it"
+            remedy = f"revoke it, and set a new one with `pulumi config set --secret {key}`"
             problems.extend(find_secrets({key: value}, remedy=remedy))
     region = config.get("aws:region", "")
     if is_existing(values):
         if "aws:region" in config:
-            reason = "is not read, since a stack of an existing cluster asks nothing of AWS"
+            reason = "is not read, since a stack of an existing cluster does not query AWS"
             problems.append(Problem("aws:region", f"{reason}; remove it"))
         return RawStack(stack, "", values, tuple(problems))
     if not region or not isinstance(region, str):
         problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
         region = ""
-    return RawStack(stack, region, values, tuple(problems))
+    return RawStack(stack, region, _with_current_names(values), tuple(problems))
+
+
+def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their present names; the former ones are still accepted."""
+    target = values.get("target")
+    if not isinstance(target, Mapping):
+        return values
+    renamed = {new if (new := FORMER_NAMES.get(key)) and new not in target else key: value for key, value in target.items()}
+    return {**values, "target": renamed}
 
 
 def is_existing(values: Mapping[str, object]) -> bool:

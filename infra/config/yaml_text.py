@@ -1,8 +1,9 @@
-"""YAML as people write it, with what a parser usually swallows."""
+"""YAML with what a parser usually hides: duplicate keys, aliases that contain themselves, files that are not text."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -20,17 +21,56 @@ class Duplicate:
     message: str
 
 
+MOST_NODES = 100_000
+"""Values that a file may have once its aliases are expanded: hundreds of pools and jobs stay far below."""
+
+
+def read(path: Path) -> tuple[Any, list[Duplicate]]:
+    """The one document of a file, and its duplicate keys. Raises NotYaml, and OSError where there is no file."""
+    try:
+        return load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise NotYaml(f"is not UTF-8 text: byte {error.start + 1} is wrong; save it as UTF-8") from None
+
+
 def load(text: str) -> tuple[Any, list[Duplicate]]:
     """The one document of a text, and its duplicate keys. Raises NotYaml."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
-        content = loader.construct_document(node) if node else None
+        _check_aliases(node)
+        duplicates = list(_duplicates(node))  # constructing merges `<<` into the mappings
+        return loader.construct_document(node) if node else None, duplicates
     except yaml.YAMLError as error:
         raise NotYaml(_message(error)) from None
+    except RecursionError:
+        raise NotYaml("is nested too deeply; write it flatter") from None
     finally:
         loader.dispose()
-    return content, list(_duplicates(node))
+
+
+def _check_aliases(node: yaml.Node | None) -> None:
+    """Refuse aliases that contain themselves, or that expand to more than anyone would write. Raises NotYaml."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+
+    def size(one: yaml.Node) -> int:
+        if id(one) in open_nodes:
+            raise NotYaml(f"has an alias that contains itself, line {one.start_mark.line + 1}; write the value out")
+        if id(one) not in sizes:
+            open_nodes.add(id(one))
+            sizes[id(one)] = 1 + sum(size(child) for child in _children(one))
+            open_nodes.discard(id(one))
+        return sizes[id(one)]
+
+    if node is not None and size(node) > MOST_NODES:
+        raise NotYaml(f"has more than {MOST_NODES} values once its aliases are expanded; write it without them")
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 class _Loader(yaml.SafeLoader):

@@ -39,6 +39,17 @@ def role_arn(clients: Clients, name: str) -> str:
     return arn
 
 
+def principal_arn(clients: Clients, arn: str) -> str | None:
+    """The ARN that IAM has for the role or user of this name, which may be under another path; None if there is none."""
+    kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
+    name = path_and_name.rpartition("/")[2]
+    try:
+        found = clients.iam.get_role(RoleName=name) if kind == "role" else clients.iam.get_user(UserName=name)
+    except clients.iam.exceptions.NoSuchEntityException:
+        return None
+    return str(found[kind.capitalize()]["Arn"])
+
+
 def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
     """Return the quotas that limit the stack, by code, and the instance types without a known quota."""
     found: dict[str, Quota] = {}
@@ -60,12 +71,13 @@ def is_limited(capacity: object) -> bool:
 
 
 def quota_values(clients: Clients, codes: Iterable[str]) -> dict[str, float]:
-    return {code: value for code in codes if (value := _quota_value(clients, code)) is not None}
+    return {code: value for code in codes if (value := quota_value(clients, "ec2", code)) is not None}
 
 
-def _quota_value(clients: Clients, code: str) -> float | None:
+def quota_value(clients: Clients, service: str, code: str) -> float | None:
+    """The account's value of a quota; None where Service Quotas does not report one."""
     try:
-        answer = clients.quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+        answer = clients.quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
     except clients.quotas.exceptions.ClientError as error:
         if is_error(error, "NoSuchResourceException"):
             return None

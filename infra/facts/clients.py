@@ -87,11 +87,13 @@ class Clients:
     def quotas(self) -> Any:
         return self._client("service-quotas")
 
-    def create(self, settings: "Settings") -> None:
-        """Create the clients that the settings need. boto3 is not thread-safe while it creates clients."""
+    def create(self, settings: "Settings", *, needs_iam: bool) -> None:
+        """Create the clients that the settings need. boto3 can create them in one thread only."""
         _ = self.ec2, self.quotas, self.eks if settings.is_eks else self.autoscaling
         if settings.storage.existing_file_system_id:
             _ = self.efs
+        if needs_iam:
+            _ = self.iam
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:

@@ -13,6 +13,13 @@ NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 
+_TARGETS_OUTSIDE = (
+    *("NatGatewayId", "TransitGatewayId", "VpcPeeringConnectionId", "InstanceId", "NetworkInterfaceId"),
+    *("LocalGatewayId", "CarrierGatewayId", "CoreNetworkArn"),
+)
+"""https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Route.html"""
+
+
 def zones(clients: Clients) -> tuple[Zone, ...]:
     described = clients.ec2.describe_availability_zones()["AvailabilityZones"]
     found = [
@@ -66,7 +73,7 @@ def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
     described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
     tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
-    public = {subnet["SubnetId"] for subnet in described if _has_internet_gateway(subnet, tables)}
+    routes = {subnet["SubnetId"]: _routes(subnet, tables) for subnet in described}
     return {
         subnet["SubnetId"]: Subnet(
             id=subnet["SubnetId"],
@@ -74,14 +81,15 @@ def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
             zone=subnet["AvailabilityZone"],
             cidr=subnet["CidrBlock"],
             free_addresses=subnet["AvailableIpAddressCount"],
-            is_public=subnet["SubnetId"] in public,
+            is_public=any(_leads_to_internet(route) for route in routes[subnet["SubnetId"]]),
+            has_route_out=any(_leads_out(route) for route in routes[subnet["SubnetId"]]),
         )
         for subnet in described
     }
 
 
-def _has_internet_gateway(subnet: Any, tables: Iterable[Any]) -> bool:
-    """True if the subnet's route table (its own, else the VPC's main one) has a route to an internet gateway."""
+def _routes(subnet: Any, tables: Iterable[Any]) -> list[Any]:
+    """The routes of the subnet's own route table, or of the VPC's main one if it has none."""
     main, own = None, None
     for table in tables:
         if table["VpcId"] != subnet["VpcId"]:
@@ -89,8 +97,25 @@ def _has_internet_gateway(subnet: Any, tables: Iterable[Any]) -> bool:
         for association in table.get("Associations", ()):
             main = table if association.get("Main") else main
             own = table if association.get("SubnetId") == subnet["SubnetId"] else own
-    routes = (own or main or {}).get("Routes", ())
-    return any(str(route.get("GatewayId", "")).startswith("igw-") for route in routes)
+    return list((own or main or {}).get("Routes", ()))
+
+
+def _leads_to_internet(route: Any) -> bool:
+    return str(route.get("GatewayId", "")).startswith("igw-")
+
+
+def _leads_out(route: Any) -> bool:
+    """Whether a private subnet leaves the VPC by this route. A blackhole route drops what it gets."""
+    if route.get("State", "active") != "active":
+        return False
+    return str(route.get("GatewayId", "")).startswith("vgw-") or any(route.get(target) for target in _TARGETS_OUTSIDE)
+
+
+def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
+    """Services with an available endpoint in a VPC, without their prefix: `com.amazonaws.us-west-2.ecr.api` is `ecr.api`."""
+    described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_is_one_of("vpc-id", [vpc_id])])
+    names = [one["ServiceName"] for one in described if one["State"].lower() == "available"]
+    return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
 
 
 def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:

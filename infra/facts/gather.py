@@ -1,5 +1,6 @@
 """All queries to AWS and to upstream, in parallel, because each one takes a round trip."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -10,6 +11,7 @@ from infra.facts import account, ec2, ec2_cluster, efs, eks, manifests
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError
+from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS, NODE_GROUPS, exceeds_default
 from infra.naming import STACK_TAG
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
@@ -64,7 +66,8 @@ def gather(settings: Settings) -> Facts:
     """Read what the settings require from AWS. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
-    clients.create(settings)
+    has_admins = settings.is_eks and bool(settings.eks.admins)
+    clients.create(settings, needs_iam=has_admins or account.role_name(caller.arn) is not None)
     with ThreadPoolExecutor(PARALLEL) as threads:
         return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
 
@@ -84,16 +87,17 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     quotas = queries.optional("vCPU quotas", lambda: _quotas(clients, quotas_needed), None)
     versions = queries.optional("Kubernetes versions", lambda: _kubernetes_versions(settings, clients), tuple[str, ...]())
     addons = queries.optional("add-on versions", lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
-    named = _NamedResources(settings, clients, queries)
+    named = _NamedResources(settings, clients, queries, caller.account)
     upstream = queries.required(lambda: manifests.load(wanted_manifests(settings), settings.platform.manifest_mirror))
 
-    missing_types = names - types.result().keys()
+    missing_types = names - {name for name in types.result() if offerings.result().get(name)}
     all_types = queries.required(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
     queries.unchecked.extend(f"vCPU quota of {name}: not in AWS's list of quotas" for name in without_quota)
     limits, found = quotas.result(), existing.result()
     ami = queries.required(lambda: _ami(settings, clients, found, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     queries.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value" for code in unread)
+    node_groups = _node_groups_allowed(settings, clients, queries).result()
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != found.cluster_vpc_id)), None)
     facts = Facts(
         region=settings.region,
@@ -109,6 +113,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         ami=ami,
         existing=replace(found, zones=stack_zones.result(), own_vpc=own_vpc),
         manifests=upstream.result(),
+        node_groups_allowed=DEFAULT_NODE_GROUPS if node_groups is None else node_groups,
     )
     return replace(named.add_to(facts), unchecked=tuple(sorted(queries.unchecked)))
 
@@ -127,7 +132,7 @@ def _ami(settings: Settings, clients: Clients, existing: Existing, types: Mappin
     named = settings.ec2.ami_id or existing.ami_id
     if named:
         return ec2_cluster.ami(clients, named)
-    head = types.get(settings.ec2.master_type)
+    head = types.get(settings.ec2.head_node_type)
     return ec2_cluster.newest_ami(clients, head.architecture if head else "x86_64", settings.ec2.openmpi)
 
 
@@ -148,13 +153,19 @@ def _quotas(clients: Clients, codes: Iterable[str]) -> dict[str, float] | None:
     return account.quota_values(clients, codes)
 
 
+def _node_groups_allowed(settings: Settings, clients: Clients, queries: _Queries) -> "Future[float | None]":
+    def read() -> float | None:
+        return account.quota_value(clients, "eks", NODE_GROUPS.code) if exceeds_default(settings) else None
+
+    return queries.optional("quota of node groups per cluster", read, None)
+
+
 def _principal(clients: Clients, caller: Caller, queries: _Queries) -> "Future[str | None]":
     role = account.role_name(caller.arn)
     if role is None:
         known: Future[str | None] = Future()
         known.set_result(caller.principal_arn)
         return known
-    _ = clients.iam
     return queries.optional("the IAM role behind the caller", lambda: account.role_arn(clients, role), None)
 
 
@@ -174,7 +185,7 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 class _NamedResources:
     """Queries about existing resources that the settings name."""
 
-    def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
+    def __init__(self, settings: Settings, clients: Clients, queries: _Queries, account_id: str) -> None:
         vpc_id, subnet_ids = settings.network.vpc_id, settings.network.subnet_ids
         groups = {name for pool in settings.pools if (name := pool.own_placement_group)}
         image_ids = {pool.ami_id for pool in settings.pools if pool.ami_id}
@@ -182,6 +193,15 @@ class _NamedResources:
         file_system_id = settings.storage.existing_file_system_id
         self.ids = {*subnet_ids, *groups, *image_ids, *reservation_ids, vpc_id or "", file_system_id or ""} - {""}
 
+        ours = re.compile(rf"arn:[a-z-]+:iam::{account_id}:(role|user)/.+")
+        self.admins: dict[str, Future[str | None]] = {
+            arn: queries.optional(f"whether {arn} exists", partial(account.principal_arn, clients, arn), arn)
+            for arn in (settings.eks.admins if settings.is_eks else ())
+            if ours.fullmatch(arn)
+        }
+        self.endpoints = queries.optional(
+            "VPC endpoints of the existing VPC", lambda: ec2.endpoints(clients, vpc_id) if vpc_id else None, None
+        )
         self.vpc = queries.required(lambda: ec2.vpc(clients, vpc_id) if vpc_id else None)
         self.subnets = queries.required(lambda: ec2.subnets(clients, subnet_ids) if subnet_ids else {})
         self.groups = queries.required(lambda: ec2.placement_groups(clients, groups) if groups else {})
@@ -194,13 +214,17 @@ class _NamedResources:
         groups, images = self.groups.result(), self.images.result()
         reservations = {one.id: one for future in self.reservations if (one := future.result())}
         known = {*subnets, *groups, *images, *reservations, *(one.id for one in (vpc, file_system) if one)}
+        admins = {arn: future.result() for arn, future in self.admins.items()}
+        missing_admins = {arn for arn, found in admins.items() if found is None}
         return replace(
             facts,
+            endpoints=self.endpoints.result(),
+            admins={arn: found for arn, found in admins.items() if found},
             vpc=vpc,
             subnets=subnets,
             placement_groups=groups,
             images=images,
             file_system=file_system,
             reservations=reservations,
-            not_found=frozenset(self.ids - known),
+            not_found=frozenset(self.ids - known | missing_admins),
         )

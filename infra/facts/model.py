@@ -6,6 +6,7 @@ from typing import Literal
 
 from infra.facts.instance_types import Architecture, InstanceType
 from infra.facts.manifests import NONE, Manifests
+from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS
 
 
 class FactsError(Exception):
@@ -29,6 +30,8 @@ class Subnet:
     free_addresses: int
     is_public: bool
     """Its route table has a route to an internet gateway."""
+    has_route_out: bool = True
+    """Its route table leads out of the VPC without an internet gateway: NAT, transit or VPN gateway, peering, appliance."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,12 @@ class Facts:
     manifests: Manifests = NONE
     """Upstream manifests of the stack's platform."""
     not_found: frozenset[str] = frozenset()
-    """Ids and names in the settings that AWS does not know."""
+    """Ids, names and ARNs in the stack file that AWS does not know."""
+    admins: Mapping[str, str] = field(default_factory=dict)
+    """`target.admins` of this account -> the ARN that IAM reports for the role or user of that name."""
+    node_groups_allowed: float = DEFAULT_NODE_GROUPS
+    """Managed node groups that a cluster may have; read only where the stack has more than AWS's default."""
+    endpoints: frozenset[str] | None = None
+    """Services with a VPC endpoint in the existing VPC, like `ecr.api` and `s3`; None if they could not be read."""
     unchecked: tuple[str, ...] = ()
-    """What could not be read, and the reasons."""
+    """Sentences: what could not be read, and why."""

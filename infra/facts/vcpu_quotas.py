@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota of EC2, counted in vCPUs."""
+    """A service quota; those of this module belong to EC2 and count vCPUs."""
 
     code: str
     name: str

@@ -1,24 +1,15 @@
 """Amounts as Kubernetes writes them. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
 
-import re
-
-_BYTES = {
-    "": 1,
-    **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
-    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
-}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
+import math
+from decimal import Decimal, InvalidOperation
 
 
 def bytes_of(text: str) -> int:
     """
-    >>> bytes_of("64Gi"), bytes_of("1.5k")
-    (68719476736, 1500)
+    >>> bytes_of("64Gi"), bytes_of("1.5k"), bytes_of("12e6")
+    (68719476736, 1500, 12000000)
     """
-    match = _AMOUNT.fullmatch(text)
-    if match is None or match[2] not in _BYTES:
-        raise ValueError(text)
-    return int(float(match[1]) * _BYTES[match[2]])
+    return int(_amount(text))
 
 
 def millis_of(text: str) -> int:
@@ -27,10 +18,22 @@ def millis_of(text: str) -> int:
     >>> millis_of("500m"), millis_of("8"), millis_of("0.5")
     (500, 8000, 500)
     """
-    match = _AMOUNT.fullmatch(text)
-    if match is None or match[2] not in ("", "m"):
+    return int(_amount(text) * 1000)
+
+
+def _amount(text: str) -> Decimal:
+    """Raises ValueError."""
+    from kubernetes.utils import parse_quantity  # takes half a second to load, and most commands need no amount
+
+    if not text.isascii() or any(character.isspace() or character == "_" for character in text):
         raise ValueError(text)
-    return int(float(match[1]) * (1 if match[2] else 1000))
+    try:
+        amount: Decimal = parse_quantity(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not math.isfinite(amount):
+        raise ValueError(text)
+    return amount
 
 
 def mib(amount: int) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from infra.config.messages import did_you_mean, one_of, shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning, without_echoes
 from infra.jobs import hostfile, mpi_environment, openmpi
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
-from infra.jobs.pods import PlacedJob as World
-from infra.jobs.pods import writable_path
+from infra.jobs.mount_paths import problem_of
+from infra.jobs.pods import PlacedJob, writable_path
 from infra.jobs.quantities import bytes_of, millis_of
 from infra.jobs.sizing import workers_per_node
 
@@ -28,18 +28,18 @@ def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem
     """Every problem of a job; `path` is where a stack file has it (`jobs[0]`)."""
     found = [problem for rule in ALONE for problem in rule(job)]
     found += [problem for rule in OF_CLUSTER for problem in rule(job, cluster)]
-    told = {problem.path for problem in found}
-    if cluster.pool(job.pool) is not None and not told & {
+    wrong = {problem.path for problem in found if problem.is_error}
+    if cluster.pool(job.pool) is not None and not wrong & {
         "workers",
         "slots",
         "gpusPerWorker",
         "resources.cpu",
         "resources.memory",
     }:
-        world = World.of(job, cluster)
+        world = PlacedJob.of(job, cluster)
         found += [problem for rule in OF_WORLD for problem in rule(world)]
     prefix = f"{path}." if path else ""
-    return [replace(problem, path=f"{prefix}{problem.path}") for problem in dict.fromkeys(found)]
+    return [replace(problem, path=f"{prefix}{problem.path}") for problem in without_echoes(found)]
 
 
 # --- the job alone -----------------------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def check(job: Job, cluster: ClusterDescription, path: str = "") -> list[Problem
 
 def name(job: Job) -> Iterator[Problem]:
     if not _DNS_LABEL.fullmatch(job.name):
-        way_out = "use lower-case letters, digits and inner hyphens, a letter first"
-        yield Problem("name", f"{shown(job.name)} is not a DNS label; {way_out}")
+        fix = "use lower-case letters, digits and inner hyphens, a letter first"
+        yield Problem("name", f"{shown(job.name)} is not a DNS label; {fix}")
         return
     for made, limit in _longest_names(job):
         if len(made) > limit:
@@ -72,8 +72,13 @@ def _longest_names(job: Job) -> Iterator[tuple[str, int]]:
 def image(job: Job) -> Iterator[Problem]:
     if not job.image:
         yield Problem("image", "is empty; write one like registry.example.com/train:1")
+    elif "://" in job.image:
+        yield Problem("image", f"{shown(job.image)} is a URL; write it without {job.image.partition('://')[0]}://")
     elif not _IMAGE.fullmatch(job.image):
         yield Problem("image", f"{shown(job.image)} is not the name of an image; write one like registry.example.com/train:1")
+    elif "@" not in job.image and ":" not in job.image.rpartition("/")[2]:
+        fix = f"add one, like {job.image}:1"
+        yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image; {fix}")
 
 
 def program(job: Job) -> Iterator[Problem]:
@@ -117,7 +122,7 @@ def amounts(job: Job) -> Iterator[Problem]:
 
 
 def _no_amount(value: str, example: str) -> str:
-    return f"{shown(value)} is no amount; write one like {example}"
+    return f"{shown(value)} is not a quantity; write one like {example}"
 
 
 def environment(job: Job) -> Iterator[Problem]:
@@ -125,11 +130,11 @@ def environment(job: Job) -> Iterator[Problem]:
         for key in names:
             where = f"{section}.{key}"
             if not _VARIABLE.fullmatch(key):
-                yield Problem(where, "is no name for a variable; use letters, digits and _, no digit first")
+                yield Problem(where, "is not a valid variable name; use letters, digits and _, no digit first")
             elif mpi_environment.is_reserved(key):
-                yield Problem(where, "is set by the launcher, which decides by it where ranks run and who they are; remove it")
+                yield Problem(where, "is set by the launcher to place and number ranks; remove it")
             elif section == "secretEnv" and key in job.env:
-                yield Problem(where, "is in env too; keep one")
+                yield Problem(where, "is also in env; keep one")
 
 
 def options_of_launchers(job: Job) -> Iterator[Problem]:
@@ -139,23 +144,23 @@ def options_of_launchers(job: Job) -> Iterator[Problem]:
             if value is not None:
                 yield Problem(key, "is an option of mpirun, which launcher torchrun does not use; remove it")
     if job.launcher != "mpijob" and job.mpi_implementation != "OpenMPI":
-        way_out = "write OpenMPI, or launcher: mpijob"
-        yield Problem("mpiImplementation", f"{job.mpi_implementation} is not started by launcher {job.launcher}; {way_out}")
+        fix = "write OpenMPI, or launcher: mpijob"
+        yield Problem("mpiImplementation", f"{job.mpi_implementation} is not started by launcher {job.launcher}; {fix}")
     if job.launcher != "openmpi" and job.key_exchange != "secret":
-        way_out = "remove it, or write launcher: openmpi"
-        yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {way_out}")
+        fix = "remove it, or write launcher: openmpi"
+        yield Problem("keyExchange", f"{job.key_exchange} is a choice of launcher openmpi only, not of {job.launcher}; {fix}")
     if job.per_socket is not None and job.mpi_implementation != "OpenMPI":
         yield Problem("perSocket", f"is an option of Open MPI only, not of {job.mpi_implementation}; use perNode")
     if job.per_socket is not None and job.needs_horovodrun_options:
-        yield Problem("perSocket", "is no option of horovodrun; use perNode")
+        yield Problem("perSocket", "is not an option of horovodrun; use perNode")
     if job.per_socket is not None and job.per_node is not None:
         yield Problem("perSocket", "is given together with perNode; keep one")
     if job.starts_ranks_itself:
         given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
         for key, value in given.items():
             if value is not None:
-                way_out = f"write it there, or leave {job.command[0]} away"
-                yield Problem(key, f"is ignored, since the command starts ranks itself; {way_out}")
+                fix = f"write it there, or remove {job.command[0]}"
+                yield Problem(key, f"is ignored, since the command starts ranks itself; {fix}")
 
 
 def subset(job: Job) -> Iterator[Problem]:
@@ -168,7 +173,7 @@ def subset(job: Job) -> Iterator[Problem]:
             fitting = f"0 to {job.workers - 1}" if job.workers > 1 else "0"
             yield Problem(f"hosts[{index}]", f"{number} is not one of the {job.workers} workers; write {fitting}")
         elif number in job.hosts[:index]:
-            yield Problem(f"hosts[{index}]", f"{number} is named twice; keep one")
+            yield Problem(f"hosts[{index}]", f"{number} is listed twice; keep one")
 
 
 def home(job: Job) -> Iterator[Problem]:
@@ -215,14 +220,14 @@ def priority(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     namespace = cluster.namespace(job.namespace)
     if job.priority and namespace and job.priority not in namespace.priority_classes:
         known = namespace.priority_classes
-        way_out = f"write {one_of(known)}{did_you_mean(job.priority, known)}" if known else "remove it"
-        yield Problem("priority", f"{shown(job.priority)} is not a priority class for jobs; {way_out}")
+        fix = f"write {one_of(known)}{did_you_mean(job.priority, known)}" if known else "remove it"
+        yield Problem("priority", f"{shown(job.priority)} is not a priority class for jobs; {fix}")
 
 
 def namespace(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     if job.namespace is not None and not re.fullmatch(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", job.namespace):
-        way_out = "use lower-case letters, digits and inner hyphens"
-        yield Problem("namespace", f"{shown(job.namespace)} is not the name of a namespace; {way_out}")
+        fix = "use lower-case letters, digits and inner hyphens"
+        yield Problem("namespace", f"{shown(job.namespace)} is not the name of a namespace; {fix}")
 
 
 def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
@@ -235,10 +240,10 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
         if path is None:
             hint = did_you_mean(mount.name, known)
             yield Problem(f"{where}.mountPath", f"is missing: {shown(mount.name)} is no volume of the cluster; add it{hint}")
-        elif not path.startswith("/") or path == "/":
-            yield Problem(f"{where}.mountPath", f"{shown(path)} is not an absolute path below /; write one like /data")
         elif path.rstrip("/") in taken:
             yield Problem(f"{where}.mountPath", f"{shown(path)} is used by {taken[path.rstrip('/')]}; choose another")
+        elif wrong := problem_of(path):
+            yield Problem(f"{where}.mountPath", f"{shown(path)} {wrong}; write one like /data")
         else:
             taken[path.rstrip("/")] = f"volumes[{index}]"
 
@@ -249,15 +254,15 @@ def key_exchange(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
     namespace = cluster.namespace(job.namespace) or NamespaceDescription()
     if job.key_exchange == "s3":
         if not namespace.key_bucket:
-            way_out = "write secret or volume"
-            yield Problem("keyExchange", f"s3 needs the key bucket that stacks of target eks make, and this has none; {way_out}")
+            fix = "write secret or volume"
+            yield Problem("keyExchange", f"s3 needs the key bucket that stacks of target eks make, and this has none; {fix}")
         return
     if writable_path(job, namespace) is None:
-        way_out = "name a ReadWriteMany volume under volumes, or write secret"
-        yield Problem("keyExchange", f"volume needs one that the job may write, and it has none; {way_out}")
+        fix = "name a ReadWriteMany volume under volumes, or write secret"
+        yield Problem("keyExchange", f"volume needs one that the job may write, and it has none; {fix}")
     if job.clean_pod_policy == "None":
-        way_out = "write Running, or keyExchange: secret"
-        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, since workers that stay need it; {way_out}")
+        fix = "write Running, or keyExchange: secret"
+        yield Problem("cleanPodPolicy", f"None leaves the key on the volume, since workers that stay need it; {fix}")
 
 
 OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (
@@ -272,7 +277,7 @@ OF_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] =
 # --- its size ----------------------------------------------------------------------------------------------------------
 
 
-def fits_a_node(world: World) -> Iterator[Problem]:
+def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
     size, pool, factor = world.size, world.pool, world.cluster.cpu_request_factor
     wanted = (
         ("resources.memory", size.memory_mib, pool.memory_mib, "MiB of memory", world.job.resources.memory),
@@ -290,22 +295,22 @@ def fits_a_node(world: World) -> Iterator[Problem]:
         if asked is not None and each > there:
             yield Problem(path, f"{shown(asked)} is more than a node of {pool.name} has for jobs ({there} {unit}); lower it")
     if size.shared_memory_mib > size.memory_mib:
-        way_out = f"lower it, or raise memory: {size.memory_mib} MiB hold both"
-        yield Problem("resources.sharedMemoryMib", f"{size.shared_memory_mib} is more than the worker's memory; {way_out}")
+        fix = f"lower it, or raise memory: {size.memory_mib} MiB hold both"
+        yield Problem("resources.sharedMemoryMib", f"{size.shared_memory_mib} is more than the worker's memory; {fix}")
 
 
-def fits_the_pool(world: World) -> Iterator[Problem]:
+def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
     """More than the pool can ever have would wait for ever."""
     each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
     most = each * world.pool.max_size
     if each and world.job.workers > most:
         nodes = f"at most {world.pool.max_size} node{'' if world.pool.max_size == 1 else 's'}"
-        holds = f"with {each} such worker{'' if each == 1 else 's'} each"
-        way_out = f"write at most {most}, or raise the pool's maxSize" if most else "raise the pool's maxSize"
-        yield Problem("workers", f"{world.job.workers} can never run: {world.pool.name} has {nodes}, {holds}; {way_out}")
+        holds = f"{each} worker{'' if each == 1 else 's'} per node"
+        fix = f"write at most {most}, or raise the pool's maxSize" if most else "raise the pool's maxSize"
+        yield Problem("workers", f"{world.job.workers} can never fit: pool {world.pool.name} has {nodes}, {holds}; {fix}")
 
 
-def fits_the_slots(world: World) -> Iterator[Problem]:
+def fits_the_slots(world: PlacedJob) -> Iterator[Problem]:
     job, slots = world.job, world.size.slots
     if job.starts_ranks_itself:
         return
@@ -315,18 +320,31 @@ def fits_the_slots(world: World) -> Iterator[Problem]:
     hosts = job.workers if job.hosts is None else len(job.hosts)
     each = job.per_node if job.per_node is not None and job.per_node <= slots else slots
     if job.ranks is not None and job.ranks > hosts * each:
-        way_out = f"write at most {hosts * each}, or raise workers or slots"
-        yield Problem("ranks", f"{job.ranks} do not fit {hosts} worker{'' if hosts == 1 else 's'} of {each}; {way_out}")
+        fix = f"write at most {hosts * each}, or raise workers or slots"
+        yield Problem("ranks", f"{job.ranks} do not fit {hosts} worker{'' if hosts == 1 else 's'} of {each}; {fix}")
 
 
-def has_room_for_keys(world: World) -> Iterator[Problem]:
+def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
+    """Some programs do share GPUs between ranks; most slow down or run out of GPU memory."""
+    slots, gpus = world.size.slots, world.size.gpus
+    if gpus and slots > gpus:
+        gpus_text = f"{gpus} GPU{'' if gpus == 1 else 's'}"
+        fix = f"write {gpus}, or ignore this if ranks share GPUs on purpose"
+        yield warning("slots", f"{slots} ranks would share the {gpus_text} of a worker; {fix}")
+
+
+def has_room_for_keys(world: PlacedJob) -> Iterator[Problem]:
     """What exchanges keys runs beside the ranks, in the worker's share."""
     least = 2 * keys.FOLLOWER_MEMORY_MIB
     if world.job.key_exchange == "s3" and world.size.memory_mib < least:
-        way_out = f"raise it to {least}Mi, or write keyExchange: secret"
-        yield Problem(
-            "resources.memory", f"{world.size.memory_mib} MiB leave no room for keyExchange s3 beside the ranks; {way_out}"
-        )
+        fix = f"raise it to {least}Mi, or write keyExchange: secret"
+        yield Problem("resources.memory", f"{world.size.memory_mib} MiB leave no room for keyExchange s3 beside the ranks; {fix}")
 
 
-OF_WORLD: tuple[Callable[[World], Iterator[Problem]], ...] = (fits_a_node, fits_the_pool, fits_the_slots, has_room_for_keys)
+OF_WORLD: tuple[Callable[[PlacedJob], Iterator[Problem]], ...] = (
+    fits_a_node,
+    fits_the_pool,
+    fits_the_slots,
+    shares_gpus,
+    has_room_for_keys,
+)

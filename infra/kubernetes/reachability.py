@@ -1,18 +1,20 @@
-"""Whether the Kubernetes API can be reached from here: told at once and in one sentence, where the Kubernetes provider would
-end each of its objects with an error of its own."""
+"""Check that the Kubernetes API can be reached from here, and report it in one sentence if not.
+
+The Kubernetes provider would fail every object with an error of its own.
+"""
 
 import base64
 import socket
 import ssl
-import time
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 import pulumi
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 PATIENCE_SECONDS: Final = 60.0
-"""The name of a new endpoint takes a while to be known everywhere."""
+"""DNS takes a while to know the name of a new endpoint."""
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 2.0
 HTTPS: Final = 443
@@ -22,18 +24,17 @@ Check = Callable[[str, str, str], None]
 
 
 def assume_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """For runs in which nothing is reached, like tests."""
+    """For tests, which have no API server."""
 
 
 def must_be_reachable(endpoint: str, cluster: str, authority: str) -> None:
-    """Open a connection and close it. It is the cluster's own only if its certificate is: proxies accept any address."""
+    """Open a connection and close it. Only the certificate proves that it is the cluster: proxies accept any address."""
     patience = TIMEOUT_SECONDS if pulumi.runtime.is_dry_run() else PATIENCE_SECONDS
-    deadline = time.monotonic() + patience
-    while reason := _refused(endpoint, authority):
-        if time.monotonic() > deadline:
-            _tell(endpoint, cluster, reason)
-            return
-        time.sleep(PAUSE_SECONDS)
+    waiting = Retrying(wait=wait_fixed(PAUSE_SECONDS), stop=stop_after_delay(patience), retry=retry_if_result(bool))
+    try:
+        waiting(_refused, endpoint, authority)
+    except RetryError as error:
+        _report(endpoint, cluster, error.last_attempt.result())
 
 
 def _refused(endpoint: str, authority: str) -> str | None:
@@ -51,13 +52,13 @@ def _refused(endpoint: str, authority: str) -> str | None:
         return str(error)
 
 
-def _tell(endpoint: str, cluster: str, reason: str) -> None:
-    way_out = (
+def _report(endpoint: str, cluster: str, reason: str) -> None:
+    fix = (
         "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
         "or write `platform: {install: false}` to leave the platform out"
     )
-    sentence = f"the Kubernetes API of {cluster} at {endpoint} cannot be reached from here ({reason}): {way_out}"
-    if pulumi.runtime.is_dry_run():  # the run itself may open the endpoint to this machine
+    sentence = f"the Kubernetes API of {cluster} at {endpoint} cannot be reached from here ({reason}): {fix}"
+    if pulumi.runtime.is_dry_run():  # `up` itself may open the endpoint to this machine
         pulumi.log.warn(sentence)
     else:
         raise pulumi.RunError(sentence)

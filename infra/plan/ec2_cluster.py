@@ -39,12 +39,12 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
         raise LookupError("the cluster has no zone or no AMI; validation should have reported that")
     worker_type = facts.instance_types[pool.instance_type]
     interfaces = efa_layout(worker_type) if has_efa(pool, worker_type) else ()
-    runs_ranks = settings.ec2.master_type == pool.instance_type
+    runs_ranks = settings.ec2.head_node_type == pool.instance_type
     reserved = reservation_of(pool.capacity) if runs_ranks else None
     desired, keep = desired_size(pool, settings, facts)
     return Ec2ClusterPlan(
         head_node=HeadNodeSpec(
-            instance_type=settings.ec2.master_type,
+            instance_type=settings.ec2.head_node_type,
             ami_id=ami.id,
             root_device=ami.root_device,
             root_volume_gib=pool.root_volume_gib,
@@ -68,7 +68,7 @@ def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
             interfaces=interfaces,
             placement=placement_choice(pool, facts),
         ),
-        head_node_type=facts.instance_types[settings.ec2.master_type],
+        head_node_type=facts.instance_types[settings.ec2.head_node_type],
         worker_type=worker_type,
         zone=zone,
         head_node_runs_ranks=runs_ranks,

@@ -6,10 +6,11 @@ https://www.pulumi.com/docs/support/troubleshooting/common-issues/interrupted-up
 """
 
 import copy
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from tenacity import RetryCallState, RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.facts.clients import Denied, asked, is_error
 from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client, Found, Look
@@ -22,7 +23,11 @@ MOVING: Final = frozenset({"creating", "deleting", "pending", "pendingacceptance
 FAILED: Final = frozenset({"create_failed", "failed", "error"})
 GONE: Final = frozenset({"deleted"})
 """AWS still shows it for a while."""
-LOOK_EVERY_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
+DEADLINE_SECONDS: Final = 3600.0
+"""The longest wait of the AWS provider: creating or deleting an EKS node group.
+https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
+"""
 
 KUBERNETES: Final = "kubernetes:"
 
@@ -98,15 +103,36 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
             f"{operation.name}: what became of this {operation.type} cannot be told; "
             "`pulumi refresh` asks you for its id, or whether to forget it"
         )
-    told = False
-    while True:
-        seen = [found for found in _look(operation, look, client) if wanted(found) and found.status.lower() not in GONE]
-        if not any(found.status.lower() in MOVING for found in seen):
-            return seen
-        if not told:
-            report(f"AWS is still at {operation.name} ({', '.join(found.id for found in seen)}); waiting for it")
-            told = True
-        time.sleep(LOOK_EVERY_SECONDS)
+
+    def poll() -> list[Found]:
+        return [found for found in _look(operation, look, client) if wanted(found) and found.status.lower() not in GONE]
+
+    def report_once(state: RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome:
+            report(f"AWS is still working on {operation.name} ({_ids(state.outcome.result())}); waiting for it")
+
+    waiting = Retrying(
+        wait=wait_fixed(POLL_SECONDS),
+        stop=stop_after_delay(DEADLINE_SECONDS),
+        retry=retry_if_result(_is_moving),
+        before_sleep=report_once,
+    )
+    try:
+        return waiting(poll)
+    except RetryError as error:
+        ids, minutes = _ids(error.last_attempt.result()), f"{DEADLINE_SECONDS / 60:.0f} minutes"
+        raise Unknown(
+            f"{operation.name}: AWS is still working on {ids} after {minutes}; "
+            "run the command again when the AWS console shows that it is done"
+        ) from None
+
+
+def _is_moving(seen: Iterable[Found]) -> bool:
+    return any(found.status.lower() in MOVING for found in seen)
+
+
+def _ids(seen: Iterable[Found]) -> str:
+    return ", ".join(found.id for found in seen)
 
 
 def _look(operation: Operation, look: Look, client: Client) -> list[Found]:

@@ -34,7 +34,7 @@ class Recovered(NamedTuple):
 def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
     """Settle every interrupted operation of a stack that nobody works on. `clients` gives those of a region.
 
-    Raises interrupted.Unknown where that cannot be done, and facts.FactsError where AWS cannot be asked.
+    Raises interrupted.Unknown where that cannot be done, and facts.FactsError where AWS could not be queried.
     """
     state = _export(pulumi, stack)
     begun = operations(state)

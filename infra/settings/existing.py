@@ -1,4 +1,4 @@
-"""What a stack of a cluster that is there already may say: the `gpumpi:` part of its file as frozen models.
+"""Settings of a stack for an existing cluster: the `gpumpi:` part of its file as frozen models.
 
 Every field carries its meaning and, after "Change:", what a new value does to a live cluster; the table in
 docs/on-premises.md is checked against these texts.
@@ -10,12 +10,12 @@ from pydantic import Field
 
 from infra.jobs.model import Job
 from infra.naming import Naming
-from infra.settings.base import Model
+from infra.settings.base import Model, MountPath
 from infra.settings.platform import CommonPlatformSettings
 
 
 class Kubeconfig(Model):
-    """How the cluster is reached. Nothing of the file's content goes into Pulumi's state."""
+    """How to reach the cluster. The file's content does not enter Pulumi's state."""
 
     path: str | None = Field(
         None,
@@ -39,11 +39,11 @@ class SystemNodes(Model):
 
 
 class ExistingTarget(Model):
-    """A cluster that is there already."""
+    """A Kubernetes cluster that exists already."""
 
     kind: Literal["existing"] = Field(
         examples=["existing"],
-        description="What is built: nothing but what runs in the cluster. Change: not supported; make another stack.",
+        description="What is built: only what runs inside the cluster. Change: not supported; create another stack.",
     )
     kubeconfig: Kubeconfig = Field(Kubeconfig(), description="How the cluster is reached. Change: see its fields.")
     system: SystemNodes = Field(SystemNodes(), description="Where operators and launchers run. Change: see its fields.")
@@ -62,10 +62,10 @@ class LabelledPool(Model):
     )
     gpus_per_node: int = Field(
         examples=[8],
-        description="NVIDIA GPUs of each node; 0 for nodes that compute without. Change: in place, for jobs submitted later.",
+        description="NVIDIA GPUs of each node; 0 for CPU nodes. Change: in place, for jobs submitted later.",
     )
     nodes: int = Field(
-        examples=[4], description="How many nodes have the labels, which is what the queue gives away. Change: in place."
+        examples=[4], description="Number of nodes with the labels: the capacity that the queue hands out. Change: in place."
     )
 
 
@@ -83,7 +83,7 @@ class Nfs(Model):
         examples=["10.0.0.5"], description="Name or address of the NFS server. Change: replaces the volumes; data stay."
     )
     path: str = Field(examples=["/export/jobs"], description="The exported directory. Change: replaces the volumes; data stay.")
-    mount_path: str = Field("/shared", description="Where jobs see it. Change: in place, for jobs started later.")
+    mount_path: MountPath = Field("/shared", description="Where jobs mount it. Change: in place, for jobs started later.")
 
 
 class ClassOfStorage(Model):
@@ -96,16 +96,16 @@ class ClassOfStorage(Model):
         "Change: replaces the volumes; the class says whether their data stay.",
     )
     size: str = Field(
-        "100Gi", description="What each namespace's volume asks for. Change: in place where the class allows it, and only more."
+        "100Gi", description="Size of each namespace's volume. Change: in place if the class allows it, and only larger."
     )
-    mount_path: str = Field("/shared", description="Where jobs see it. Change: in place, for jobs started later.")
+    mount_path: MountPath = Field("/shared", description="Where jobs mount it. Change: in place, for jobs started later.")
 
 
 SharedVolume = Annotated[NoVolume | Nfs | ClassOfStorage, Field(discriminator="kind")]
 
 
 class ExistingSettings(Model):
-    """All that a stack of an existing cluster says under `gpumpi:`."""
+    """All settings of a stack for an existing cluster."""
 
     stack: str = Field(exclude=True, description="The stack's name.")
     target: ExistingTarget = Field(examples=["{kind: existing}"], description="What is built. Change: see its fields.")
@@ -122,7 +122,7 @@ class ExistingSettings(Model):
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for their end. What one may say: docs/jobs.md. "
+        description="Jobs that run once; `pulumi up` does not wait for their end. All fields: docs/jobs.md. "
         "Change: a job whose text changes is removed and runs again; one that leaves the file is removed.",
     )
 

@@ -11,33 +11,33 @@ SERVICE_CIDR = "172.20.0.0/16"
 
 
 class NetworkSettings(Model):
-    """A new VPC, or (with `vpcId`) one that exists and is only read."""
+    """A new VPC, or (with `vpcId`) an existing one, which is only read."""
 
     cidr: str | None = Field(
         None,
-        description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: not supported; make another stack.",
+        description="Addresses of the new VPC, /16 to /20; 10.0.0.0/16 by default. Change: not supported; create another stack.",
     )
     zones: int | Names | None = Field(
         None,
         description="How many zones (2 to 4; 3 by default, fewer where the region has fewer), or their names. "
-        "Change: another zone moves nothing, control plane and system nodes stay where they are; their zones cannot be removed.",
+        "Change: adding a zone moves nothing; zones of the control plane and the system nodes cannot be removed.",
     )
     nat_gateways: Literal["none", "one", "perZone"] | None = Field(
         None,
-        description="Way out for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. "
+        description="Route to the internet for private subnets; `one` by default. `none` needs `interfaceEndpoints: true`. "
         "Change: in place; running connections break.",
     )
     interface_endpoints: bool | None = Field(
-        None, description="Private endpoints for every AWS service that nodes call, for closed networks. Change: in place."
+        None, description="Private endpoints for every AWS service that nodes call, for private clusters. Change: in place."
     )
     vpc_id: str | None = Field(
-        None, description="An existing VPC to use; nothing of it is changed. Change: not supported; make another stack."
+        None, description="An existing VPC to use; it is not changed. Change: not supported; create another stack."
     )
     subnet_ids: Names = Field(
         (),
         description="Private subnets of `vpcId`, in at least two zones. "
-        "Change: order and more of them move nothing; removing one replaces what is in it, but not the last in a zone of the "
-        "control plane.",
+        "Change: reordering and adding move nothing; removing one replaces what is in it. The last one in a zone of the "
+        "control plane cannot be removed.",
     )
 
     @property
@@ -46,7 +46,7 @@ class NetworkSettings(Model):
 
     @property
     def new_cidr(self) -> str:
-        """Addresses of the VPC that this stack makes."""
+        """Addresses of the VPC that this stack creates."""
         return self.cidr or "10.0.0.0/16"
 
     @property

@@ -1,4 +1,4 @@
-"""What a stack says of the things inside its Kubernetes cluster, whoever made the cluster. Part of `infra.settings.stack`."""
+"""`gpumpi:platform`: what is installed into a Kubernetes cluster, new or existing."""
 
 from typing import Literal
 
@@ -17,26 +17,27 @@ class CommonPlatformSettings(Model):
     )
     queue: bool = Field(
         True,
-        description="Kueue: a job starts whole or waits whole. Change: in place, and the stack's jobs run once more; false "
-        "starts jobs as pods fit, and two large ones can wait for each other for ever.",
+        description="Kueue: a job starts with all of its workers, or waits. Change: in place, and the stack's jobs run once "
+        "more; false starts jobs as pods fit, and two large ones can block each other forever.",
     )
     queue_order: Literal["strict", "bestEffort"] = Field(
         "strict",
-        description="`strict`: nobody overtakes a job that waits; `bestEffort`: whoever fits goes first. Change: in place.",
+        description="`strict`: jobs start in order, even if a later one would fit; `bestEffort`: any job that fits starts. "
+        "Change: in place.",
     )
     namespaces: Names = Field(
         (JOB_NAMESPACE,),
-        description="Namespaces for jobs; who names none submits to the first. Change: in place; removing one deletes its jobs.",
+        description="Namespaces for jobs; the first is the default. Change: in place; removing one deletes its jobs.",
     )
     image_registry: str | None = Field(
         None,
-        description="Put before the name of every image, like `mirror.example.com/all`, for closed networks. "
+        description="Put before the name of every image, like `mirror.example.com/all`, for air-gapped VPCs. "
         "Change: restarts what the platform runs; jobs submitted later; the stack's jobs run once more.",
     )
     manifest_mirror: str | None = Field(
         None,
-        description="A folder or https address that holds upstream's manifests as raw.githubusercontent.com does; so does the "
-        "variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
+        description="A folder or https URL with the upstream manifests, laid out like raw.githubusercontent.com; also read from "
+        "the variable GPUMPI_MANIFEST_MIRROR. Change: none, the content is checked.",
     )
     cpu_request_factor: float = Field(
         1.0,
@@ -62,11 +63,9 @@ class PlatformSettings(CommonPlatformSettings):
         description="The cluster autoscaler owns the pools' sizes between `minSize` and `maxSize`; `desiredSize` counts at "
         "creation only. Change: in place; without it pools go to their `desiredSize`.",
     )
-    idle_minutes: int = Field(
-        10, description="How long the autoscaler keeps a node on which nothing runs, in minutes. Change: in place."
-    )
+    idle_minutes: int = Field(10, description="Minutes that the autoscaler keeps an idle node. Change: in place.")
     transport: Literal["auto", "tcp"] = Field(
         "auto",
-        description="What carries MPI's messages between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
+        description="Network for MPI between nodes: `auto` is EFA where a pool has it, or an error; `tcp` never uses "
         "EFA. Change: jobs submitted later; the stack's jobs run once more.",
     )

@@ -8,7 +8,7 @@ from infra.settings.base import Model
 
 
 class OnDemand(Model):
-    """Instances as they come."""
+    """On-demand instances."""
 
     kind: Literal["on-demand"] = "on-demand"
 
@@ -44,20 +44,20 @@ Capacity = Annotated[OnDemand | Spot | TargetedOdcr | CapacityBlock, Field(discr
 
 
 class Pool(Model):
-    """GPU nodes of one type, in one zone: a managed node group, or the workers of a plain EC2 cluster."""
+    """GPU nodes of one type, in one zone: a managed node group, or the workers of an EC2 cluster."""
 
     name: str = Field(examples=["train"], description="DNS label, at most 20 characters, unique. Change: replaces the pool.")
     instance_type: str = Field(
         examples=["g5.8xlarge"],
-        description="An EC2 type with NVIDIA GPUs; in a plain EC2 cluster one without too. Change: replaces the pool.",
+        description="An EC2 type with NVIDIA GPUs; in an EC2 cluster also one without. Change: replaces the pool.",
     )
-    min_size: int = Field(0, description="Least nodes. Change: in place.")
+    min_size: int = Field(0, description="Minimum number of nodes. Change: in place.")
     desired_size: int | None = Field(
         None,
-        description="Nodes at creation (`minSize` by default) and, without the autoscaler, always; of a plain EC2 cluster at "
+        description="Nodes at creation (`minSize` by default) and, without the autoscaler, always; in an EC2 cluster at "
         "creation only, later `scripts/cluster scale`. Change: in place.",
     )
-    max_size: int = Field(examples=[4], description="Most nodes. Change: in place.")
+    max_size: int = Field(examples=[4], description="Maximum number of nodes. Change: in place.")
     capacity: Capacity = Field(
         OnDemand(),
         description="Where instances come from. "
@@ -66,7 +66,7 @@ class Pool(Model):
     placement_group: str = Field(
         "auto",
         description="`auto` (a cluster group if the type has EFA, more than one node may run and nothing is reserved), `none`, "
-        "or the name of your own. Change: rolls the pool's nodes.",
+        "or the name of your own. The choice of `auto` is made when the pool is created. Change: rolls the pool's nodes.",
     )
     efa: Literal["auto"] | bool = Field(
         "auto", description="EFA interfaces: `auto` where the type has them. Change: rolls the pool's nodes."
@@ -96,7 +96,7 @@ class Pool(Model):
 
     @property
     def is_reserved(self) -> bool:
-        """Whether its capacity is set aside already: then a placement group of ours would only shrink what one gets."""
+        """Reserved capacity: a placement group of ours would reduce what can be launched."""
         return isinstance(self.capacity, TargetedOdcr | CapacityBlock)
 
     @property

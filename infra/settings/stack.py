@@ -1,7 +1,7 @@
-"""What a stack may say: the `gpumpi:` part of `stacks/Pulumi.<stack>.yaml` as frozen models.
+"""Settings of a stack: the `gpumpi:` part of `stacks/Pulumi.<stack>.yaml` as frozen models.
 
 Every field carries its meaning and, after "Change:", what a new value does to a live cluster; the README's configuration
-table is checked against these texts. Nothing here asks AWS: rules that need facts live in `infra.validation`.
+table is checked against these texts. Nothing here queries AWS: rules that need facts live in `infra.validation`.
 """
 
 from typing import Annotated
@@ -18,25 +18,11 @@ from infra.settings.pools import Pool
 from infra.settings.storage import StorageSettings
 from infra.settings.targets import EXISTING, Ec2Target, EksTarget, Target
 
-# --- network -----------------------------------------------------------------------------------------------------------
-
-
-# --- storage -----------------------------------------------------------------------------------------------------------
-
-
-# --- pools -------------------------------------------------------------------------------------------------------------
-
-
-# --- platform ----------------------------------------------------------------------------------------------------------
-
-
-# --- the stack ---------------------------------------------------------------------------------------------------------
-
 
 class Settings(Model):
-    """All that one stack says under `gpumpi:`, plus `aws:region`."""
+    """All settings of a stack: `gpumpi:` and `aws:region`."""
 
-    region: str = Field(exclude=True, description="`aws:region`. Change: not supported; make another stack.")
+    region: str = Field(exclude=True, description="`aws:region`. Change: not supported; create another stack.")
     stack: str = Field(exclude=True, description="The stack's name, which is the cluster's.")
     target: Target = Field(
         examples=["{kind: eks}"],
@@ -46,14 +32,14 @@ class Settings(Model):
     network: NetworkSettings = Field(NetworkSettings(), description="The VPC. Change: see its fields.")
     storage: StorageSettings = Field(StorageSettings(), description="Shared storage. Change: see its fields.")
     pools: Annotated[tuple[Pool, ...], Field(strict=False)] = Field(
-        (), description="GPU node pools. Change: order and more of them move nothing; removing one ends its nodes."
+        (), description="GPU node pools. Change: reordering and adding move nothing; removing one terminates its nodes."
     )
     platform: PlatformSettings = Field(
         PlatformSettings(), description="What runs in the cluster beside jobs. Change: see its fields."
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for their end. What one may say: docs/jobs.md. "
+        description="Jobs that run once; `pulumi up` does not wait for their end. All fields: docs/jobs.md. "
         "Change: a job whose text changes is removed and runs again; one that leaves the file is removed.",
     )
     cost_center: str | None = Field(
@@ -74,13 +60,13 @@ class Settings(Model):
     @property
     def eks(self) -> EksTarget:
         """The target of a stack that is known to be an EKS cluster."""
-        assert isinstance(self.target, EksTarget), f"{self.stack} is no EKS cluster"
+        assert isinstance(self.target, EksTarget), f"{self.stack} is not an EKS cluster"
         return self.target
 
     @property
     def ec2(self) -> Ec2Target:
-        """The target of a stack that is known to be a plain EC2 cluster."""
-        assert isinstance(self.target, Ec2Target), f"{self.stack} is no plain EC2 cluster"
+        """The target of a stack that is known to be an EC2 cluster."""
+        assert isinstance(self.target, Ec2Target), f"{self.stack} is not an EC2 cluster"
         return self.target
 
     @property

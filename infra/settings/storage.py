@@ -4,13 +4,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model
+from infra.settings.base import Model, MountPath
 
 
 class Efs(Model):
     """A new EFS file system, or (with `fileSystemId`) one that exists."""
 
-    mount_path: str = Field("/shared", description="Where jobs and nodes see it. Change: in place, for jobs started later.")
+    mount_path: MountPath = Field(
+        "/shared", description="Where jobs and nodes mount it. Change: in place, for jobs started later."
+    )
     file_system_id: str | None = Field(
         None,
         description="An existing file system, left as it is. "
@@ -18,7 +20,7 @@ class Efs(Model):
     )
     backup: bool | None = Field(None, description="Daily AWS Backup of the new file system; false by default. Change: in place.")
     infrequent_access_after_days: Literal[1, 7, 14, 30, 60, 90, 180, 270, 365] | None = Field(
-        None, description="Move files not read for so many days to cheaper storage; never by default. Change: in place."
+        None, description="Days after which unread files move to cheaper storage; never by default. Change: in place."
     )
     protect: bool = Field(False, description="Pulumi refuses to delete the file system while true. Change: in place.")
 

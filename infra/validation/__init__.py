@@ -1,8 +1,8 @@
-"""What a stack may not say: tables of pure rules over settings and facts, each with all its problems at once."""
+"""Rules that a stack must satisfy: pure functions of settings and facts. Every run reports all problems at once."""
 
 from collections.abc import Callable, Iterator
 
-from infra.config.problems import Problem
+from infra.config.problems import Problem, without_echoes
 from infra.facts.model import Facts
 from infra.settings.stack import Settings
 from infra.validation import (
@@ -36,7 +36,7 @@ OFFLINE: Offline = (
     network.new_or_existing,
     network.cidr,
     network.zones,
-    network.way_out,
+    network.route_out,
     network.ids_of_network,
     storage.mount_path,
     storage.new_or_existing,
@@ -49,7 +49,7 @@ OFFLINE: Offline = (
     tags.cost_center,
     tags.extra,
 )
-"""Rules for every kind of cluster."""
+"""Rules for EKS and EC2 clusters."""
 
 OFFLINE_EKS: Offline = (
     cluster.known_version,
@@ -64,6 +64,7 @@ OFFLINE_EKS: Offline = (
     platform.namespaces,
     platform.cpu_requests,
     platform.idle_minutes,
+    platform.will_be_installed,
     platform.image_registry,
     platform.manifest_mirror,
     jobs.need_the_platform,
@@ -84,12 +85,14 @@ WITH_FACTS: WithFacts = (
     network.zones_exist,
     subnets.existing_vpc,
     subnets.existing_subnets,
+    subnets.routes_out,
     subnets.enough_addresses,
     storage.existing_file_system,
     pools.types_exist,
     pools.types_have_gpus,
     pools.efa,
     pools.placement_groups,
+    pools.stale_placement,
     zones.of_pools,
     capacity.purchase,
     capacity.reservations,
@@ -99,6 +102,8 @@ WITH_FACTS: WithFacts = (
 
 WITH_FACTS_EKS: WithFacts = (
     access.caller,
+    access.admins_exist,
+    quotas.node_groups,
     cluster.offered_version,
     cluster.offered_addons,
     moves.vpc,
@@ -110,19 +115,19 @@ WITH_FACTS_EKS: WithFacts = (
     jobs.in_cluster,
 )
 
-WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.master_zone)
+WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:
-    """The problems that show without asking AWS."""
+    """Errors and warnings that the file alone shows."""
     rules = (*OFFLINE, *(OFFLINE_EKS if settings.is_eks else OFFLINE_EC2))
-    return list(dict.fromkeys(problem for rule in rules for problem in rule(settings)))
+    return without_echoes(problem for rule in rules for problem in rule(settings))
 
 
 def check(settings: Settings, facts: Facts) -> list[Problem]:
-    """All problems."""
+    """All errors and warnings."""
     found = check_offline(settings)
-    told = {problem.path for problem in found}  # what AWS says of a value that is no value adds nothing
+    wrong = {problem.path for problem in found if problem.is_error}  # AWS's answer about a malformed value adds nothing
     rules = (*WITH_FACTS, *(WITH_FACTS_EKS if settings.is_eks else WITH_FACTS_EC2))
-    found += [problem for rule in rules for problem in rule(settings, facts) if problem.path not in told]
-    return list(dict.fromkeys(found))
+    found += [problem for rule in rules for problem in rule(settings, facts) if problem.path not in wrong]
+    return without_echoes(found)

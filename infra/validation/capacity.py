@@ -46,8 +46,8 @@ def no_placement_group(settings: Settings) -> Iterator[Problem]:
 
 
 def _not_in_group(path: str, pool: Pool) -> Problem:
-    way_out = "remove it, the reservation decides where the instances run"
-    return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances; {way_out}")
+    fix = "remove it, the reservation decides where the instances run"
+    return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances; {fix}")
 
 
 def purchase(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -88,8 +88,8 @@ def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, fact
     if zone != reservation.zone and pool.zone is not None:
         yield Problem(f"{path}.zone", f"{shown(zone)} is not where {reservation.id} is; write {reservation.zone}, or remove it")
     elif zone != reservation.zone:
-        way_out = f"give the pool another name, or set zone: {reservation.zone}, to have it made anew"
-        yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}; {way_out}")
+        fix = f"give the pool another name, or set zone: {reservation.zone}, to have it recreated"
+        yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}; {fix}")
 
 
 def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
@@ -98,8 +98,8 @@ def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[
         if pool.own_placement_group:
             yield _not_in_group(path, pool)
     elif pool.own_placement_group != reservation.placement_group:
-        way_out = f"write placementGroup: {reservation.placement_group}"
-        yield Problem(f"{path}.placementGroup", f"{reservation.id} was made in a placement group; {way_out}")
+        fix = f"write placementGroup: {reservation.placement_group}"
+        yield Problem(f"{path}.placementGroup", f"{reservation.id} was made in a placement group; {fix}")
 
 
 def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -109,44 +109,44 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
             sharing[pool.reservation_id or ""].append((path, pool))
     for reservation_id, pools in sharing.items():
         reservation, (path, last) = facts.reservations[reservation_id], pools[-1]
-        masters = _masters(settings, last)
-        most = sum(pool.max_size for _, pool in pools) + masters
+        head_nodes = _head_nodes(settings, last)
+        most = sum(pool.max_size for _, pool in pools) + head_nodes
         if most > reservation.total:
             who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which may have {most} together"
-            who += ", one of them for the master" if masters else ""
+            who += ", one of them for the head node" if head_nodes else ""
             have = f"{reservation_id} has {reservation.total} instances{who}"
             yield Problem(f"{path}.maxSize", f"{last.max_size} is too many, {have}; lower it")
         for path, pool in pools:
-            yield from _at_creation(path, pool, reservation, facts, masters)
+            yield from _at_creation(path, pool, reservation, facts, head_nodes)
 
 
-def _masters(settings: Settings, pool: Pool) -> int:
-    """Of a plain EC2 cluster, the master that computes as the workers do comes out of their reservation."""
-    return int(not settings.is_eks and settings.ec2.master_type == pool.instance_type)
+def _head_nodes(settings: Settings, pool: Pool) -> int:
+    """A head node of the workers' instance type uses one instance of their reservation."""
+    return int(not settings.is_eks and settings.ec2.head_node_type == pool.instance_type)
 
 
-def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, masters: int) -> Iterator[Problem]:
+def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, head_nodes: int) -> Iterator[Problem]:
     """Whether a new pool can have its first nodes now."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
-    if pool.name in facts.existing.pools or first + masters == 0 or reservation.state not in _USABLE:
+    if pool.name in facts.existing.pools or first + head_nodes == 0 or reservation.state not in _USABLE:
         return
     if reservation.state != "active":
-        yield _too_early(where, first, reservation, masters)
-    elif first + masters > reservation.available and first + masters <= reservation.total:
+        yield _too_early(where, first, reservation, head_nodes)
+    elif first + head_nodes > reservation.available and first + head_nodes <= reservation.total:
         free = f"{reservation.available} that are free in {reservation.id}"
-        if reservation.available < masters:
+        if reservation.available < head_nodes:
             yield Problem(
-                "target.masterType",
+                "target.headNodeType",
                 f"{shown(pool.instance_type)} cannot start: none is free in {reservation.id}; choose another type",
             )
             return
-        nodes = f"{first} nodes and the master" if masters else f"{first} nodes"
-        yield Problem(where, f"{nodes} are more than the {free}; write at most {reservation.available - masters}")
+        nodes = f"{first} nodes and the head node" if head_nodes else f"{first} nodes"
+        yield Problem(where, f"{nodes} are more than the {free}; write at most {reservation.available - head_nodes}")
 
 
-def _too_early(where: str, first: int, reservation: CapacityReservation, masters: int) -> Problem:
+def _too_early(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
-    if masters:  # it is there from the start
-        way_out = "create the cluster when it is active, or choose a type of another size, which only launches"
-        return Problem("target.masterType", f"{shown(reservation.instance_type)} cannot start while {state}; {way_out}")
+    if head_nodes:  # it is there from the start
+        fix = "create the cluster when it is active, or choose a type of another size, which only launches"
+        return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}; {fix}")
     return Problem(where, f"{first} nodes cannot start while {state}; write 0 until it is active")

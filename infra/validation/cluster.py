@@ -38,10 +38,12 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
         choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
         yield Problem(_WHERE, f"{shown(version)} is not offered by EKS in {facts.region}; choose {one_of(choice)}")
     if now is not None and minor(version) < minor(now):
-        yield Problem(_WHERE, f'{shown(version)} is older than the cluster, which EKS does not take back; write "{now}"')
+        yield Problem(
+            _WHERE, f'{shown(version)} is older than the version of the cluster, and EKS cannot downgrade; write "{now}"'
+        )
     if now is not None and minor(version) > minor(now) + 1:
-        way_out = f'write "1.{minor(now) + 1}", run `pulumi up`, and go on from there'
-        yield Problem(_WHERE, f"{shown(version)} skips a minor, since the cluster has {now}; {way_out}")
+        fix = f'write "1.{minor(now) + 1}", run `pulumi up`, and go on from there'
+        yield Problem(_WHERE, f"{shown(version)} skips a minor, since the cluster has {now}; {fix}")
 
 
 def known_addons(settings: Settings) -> Iterator[Problem]:
@@ -63,8 +65,8 @@ def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
             continue
         where = f"target.addonVersions.{name}"
         if not offered:
-            way_out = "choose another target.kubernetesVersion"
-            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}; {way_out}")
+            fix = "choose another target.kubernetesVersion"
+            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}; {fix}")
         elif name in settings.eks.addon_versions:
             yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}; the newest is {_newest(offered)}")
         else:

@@ -1,4 +1,4 @@
-"""What a stack of an existing cluster may not say, and what of the cluster does not fit it: pure rules, all problems at once."""
+"""Rules for stacks of an existing cluster: the file alone, and the file against what the cluster reports."""
 
 import ipaddress
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from infra.config.messages import all_of, did_you_mean, one_of, shown
-from infra.config.problems import Problem, is_below
+from infra.config.problems import Problem, is_below, without_echoes
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.quantities import bytes_of
 from infra.plan.existing_cluster_description import describe, system_nodes
@@ -20,17 +20,17 @@ MOST_GPUS = 64
 
 
 def check_offline(settings: ExistingSettings) -> list[Problem]:
-    """The problems that show without asking the cluster."""
-    return list(dict.fromkeys(problem for rule in OFFLINE for problem in rule(settings)))
+    """Errors and warnings that the file alone shows."""
+    return without_echoes(problem for rule in OFFLINE for problem in rule(settings))
 
 
 def check(settings: ExistingSettings, facts: ClusterFacts) -> list[Problem]:
-    """All problems."""
+    """All errors and warnings."""
     found = check_offline(settings)
-    told = {problem.path for problem in found}  # what the cluster says of a value that is no value adds nothing
-    asked = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
-    found += [problem for problem in asked if not any(is_below(path, problem.path) for path in told)]
-    return list(dict.fromkeys(found))
+    wrong = {problem.path for problem in found if problem.is_error}  # the cluster's answer about a malformed value adds nothing
+    online = (problem for rule in WITH_FACTS for problem in rule(settings, facts))
+    found += [problem for problem in online if not any(is_below(path, problem.path) for path in wrong)]
+    return without_echoes(found)
 
 
 # --- the file alone ----------------------------------------------------------------------------------------------------
@@ -74,17 +74,17 @@ def volume(settings: ExistingSettings) -> Iterator[Problem]:
         yield from storage.plain_path("storage.mountPath", settings.mount_path)
     if isinstance(wanted, Nfs):
         if not _HOST.fullmatch(wanted.server) and not _is_address(wanted.server):
-            yield Problem("storage.server", f"{shown(wanted.server)} is no name or address of a host; write one like 10.0.0.5")
+            yield Problem("storage.server", f"{shown(wanted.server)} is not a host name or address; write one like 10.0.0.5")
         path = PurePosixPath(wanted.path)
         if not path.is_absolute() or ".." in path.parts:
             yield Problem("storage.path", f"{shown(wanted.path)} is not an absolute, plain path; write one like /export/jobs")
     if isinstance(wanted, ClassOfStorage):
         if not _OBJECT_NAME.fullmatch(wanted.name):
             yield Problem(
-                "storage.name", f"{shown(wanted.name)} is no name of a storage class; `kubectl get storageclass` shows them"
+                "storage.name", f"{shown(wanted.name)} is not a valid storage class name; `kubectl get storageclass` shows them"
             )
         if _amount(wanted.size) <= 0:
-            yield Problem("storage.size", f"{shown(wanted.size)} is no amount; write one like 100Gi")
+            yield Problem("storage.size", f"{shown(wanted.size)} is not a quantity; write one like 100Gi")
 
 
 def _is_address(text: str) -> bool:
@@ -141,8 +141,8 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
     elif not tainted:
         yield Problem(where, f"no node has {_words(selector)}; label one, or remove the key")
     else:
-        way_out = "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)"
-        yield Problem(where, f"all nodes that it selects ({_few(node.name for node in tainted)}) have taints; {way_out}")
+        fix = "name others, or take the taint from one (`kubectl taint nodes NAME KEY-`)"
+        yield Problem(where, f"all nodes that it selects ({_few(node.name for node in tainted)}) have taints; {fix}")
 
 
 def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
@@ -169,14 +169,14 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
         where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
         nodes = facts.matching(pool.node_selector)
         if without := [node.name for node in nodes if wanted and _offers_none(node, settings)]:
-            way_out = "look at its driver there with `nvidia-smi`, or take the label off"
-            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU, although the device plugin runs; {way_out}")
+            fix = "look at its driver there with `nvidia-smi`, or take the label off"
+            yield Problem(where, f"is {wanted}, but {_few(without)} offers no GPU, although the device plugin runs; {fix}")
         elif fewer := [node for node in nodes if node.gpus and node.gpus < wanted]:
             offers = f"{fewer[0].name} offers {fewer[0].gpus}"
             yield Problem(where, f"is {wanted}, but {offers}; write {fewer[0].gpus}, or give that node a pool of its own")
         elif wanted and not settings.platform.device_plugin and (silent := [node.name for node in nodes if node.gpus is None]):
-            way_out = "remove platform.devicePlugin: false, or install the plugin there"
-            yield Problem(where, f"is {wanted}, but nothing offers GPUs on {_few(silent)}; {way_out}")
+            fix = "remove platform.devicePlugin: false, or install the plugin there"
+            yield Problem(where, f"is {wanted}, but nothing offers GPUs on {_few(silent)}; {fix}")
 
 
 def _offers_none(node: Node, settings: ExistingSettings) -> bool:
@@ -192,7 +192,7 @@ def storage_class(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[P
         hint = did_you_mean(wanted.name, there) or (
             f"; there is {one_of(there)}" if there else "; there is none, use nfs or install one"
         )
-        yield Problem("storage.name", f"{shown(wanted.name)} is no storage class of the cluster{hint}")
+        yield Problem("storage.name", f"{shown(wanted.name)} is not a storage class of the cluster{hint}")
 
 
 def manifests(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:

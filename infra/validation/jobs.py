@@ -17,10 +17,11 @@ def need_the_platform(settings: Settings) -> Iterator[Problem]:
 
 
 def unique(settings: AnyStack) -> Iterator[Problem]:
+    default = next(iter(settings.platform.namespaces), None)
     first: dict[tuple[str | None, str], str] = {}
     for index, job in enumerate(settings.jobs):
         path = f"jobs[{index}]"
-        key = (job.namespace, job.name)
+        key = (job.namespace or default, job.name)
         if key in first:
             yield Problem(f"{path}.name", f"{shown(job.name)} is the name of {first[key]} too; choose another")
         first.setdefault(key, path)

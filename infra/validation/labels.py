@@ -33,7 +33,7 @@ def pools(settings: Settings) -> Iterator[Problem]:
 def syntax(where: str, key: str, value: str) -> Iterator[Problem]:
     """What Kubernetes takes."""
     if not _KEY.fullmatch(key):
-        yield Problem(where, "is no key for a label; write one like team or example.com/team")
+        yield Problem(where, "is not a valid label key; write one like team or example.com/team")
     if not _VALUE.fullmatch(value):
-        way_out = "use at most 63 letters, digits and inner - _ ."
-        yield Problem(where, f"{shown(value)} is no value for a label; {way_out}")
+        fix = "use at most 63 letters, digits and inner - _ ."
+        yield Problem(where, f"{shown(value)} is not a valid label value; {fix}")

@@ -11,7 +11,7 @@ from infra.facts.model import Facts
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 
-OR_ANOTHER = "or make another stack"
+OR_ANOTHER = "or create another stack"
 
 
 def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -15,8 +15,13 @@ _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
+def is_region(text: str) -> bool:
+    """Whether a text has the form of a Region's name: boto3 makes no client for others."""
+    return _REGION.fullmatch(text) is not None
+
+
 def region(settings: Settings) -> Iterator[Problem]:
-    if settings.region and not _REGION.fullmatch(settings.region):
+    if settings.region and not is_region(settings.region):
         yield Problem("aws:region", f"{shown(settings.region)} is not the name of a region; write one like us-west-2")
 
 
@@ -36,8 +41,8 @@ def pools(settings: AnyStack) -> Iterator[Problem]:
         path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):
-            way_out = "use lower-case letters, digits and inner hyphens, a letter first"
-            yield Problem(where, f"{shown(name)} is not a DNS label; {way_out}")
+            fix = "use lower-case letters, digits and inner hyphens, a letter first"
+            yield Problem(where, f"{shown(name)} is not a DNS label; {fix}")
         if len(name) > POOL_NAME_LIMIT:
             yield Problem(where, f"{shown(name)} has {len(name)} characters; use at most {POOL_NAME_LIMIT}")
         if name == SYSTEM_POOL:

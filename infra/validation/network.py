@@ -6,8 +6,7 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.plan.placement import MAXIMUM_ZONES as MOST_ZONES
-from infra.plan.placement import minimum_zones as least_zones
+from infra.plan.placement import MAXIMUM_ZONES, minimum_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 from infra.validation import ids
@@ -46,7 +45,7 @@ def ids_of_network(settings: Settings) -> Iterator[Problem]:
         where = f"network.subnetIds[{index}]"
         yield from ids.check(where, "subnet", one)
         if one in network.subnet_ids[:index]:
-            yield Problem(where, f"{shown(one)} is named twice; remove one")
+            yield Problem(where, f"{shown(one)} is listed twice; remove one")
 
 
 def cidr(settings: Settings) -> Iterator[Problem]:
@@ -68,20 +67,20 @@ def cidr(settings: Settings) -> Iterator[Problem]:
 def zones(settings: Settings) -> Iterator[Problem]:
     network, where = settings.network, "network.zones"
     count = network.zone_count
-    least = least_zones(settings)
-    if network.zones is not None and not least <= (count or 0) <= MOST_ZONES:
+    least = minimum_zones(settings)
+    if network.zones is not None and not least <= (count or 0) <= MAXIMUM_ZONES:
         verb = "names" if isinstance(network.zones, tuple) else "asks for"
         needed = f"EKS needs {least}" if settings.is_eks else f"a cluster needs {least}"
-        yield Problem(where, f"{verb} {count or 0}; {needed}, and this program uses at most {MOST_ZONES}")
+        yield Problem(where, f"{verb} {count or 0}; {needed}, and this program uses at most {MAXIMUM_ZONES}")
     for index, name in enumerate(network.zone_names):
         if name in network.zone_names[:index]:
-            yield Problem(f"{where}[{index}]", f"{shown(name)} is named twice; remove one")
+            yield Problem(f"{where}[{index}]", f"{shown(name)} is listed twice; remove one")
 
 
-def way_out(settings: Settings) -> Iterator[Problem]:
+def route_out(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     if network.nat_gateways == "none" and not network.has_interface_endpoints and not network.is_existing:
-        yield Problem("network.natGateways", '"none" leaves nodes without a way to AWS; add interfaceEndpoints: true')
+        yield Problem("network.natGateways", '"none" leaves nodes without a route to AWS; add interfaceEndpoints: true')
 
 
 def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -91,5 +90,5 @@ def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
             not_there = f"{shown(name)} is not a zone of {facts.region} that EKS can use"
             yield Problem(f"network.zones[{index}]", f"{not_there}; choose from {all_of(names)}")
     count = settings.network.zones
-    if isinstance(count, int) and least_zones(settings) <= count <= MOST_ZONES and count > len(names):
+    if isinstance(count, int) and minimum_zones(settings) <= count <= MAXIMUM_ZONES and count > len(names):
         yield Problem("network.zones", f"asks for {count}, but {facts.region} has {len(names)} that EKS can use: {all_of(names)}")

@@ -46,7 +46,7 @@ def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Po
 
 def head_path(settings: Settings) -> str:
     """Where the user writes the type beside the pools'."""
-    return "target.system.instanceType" if settings.is_eks else "target.masterType"
+    return "target.system.instanceType" if settings.is_eks else "target.headNodeType"
 
 
 def account(facts: Facts) -> str:

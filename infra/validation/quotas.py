@@ -1,49 +1,74 @@
-"""vCPU quotas: whether the account may run the pools at their largest."""
+"""Quotas: vCPUs for the pools, and EKS node groups per cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra.config.messages import all_of
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.account import is_limited
 from infra.facts.model import Facts
+from infra.facts.node_group_quota import NODE_GROUPS, number_of_node_groups
 from infra.facts.vcpu_quotas import Quota, quota
+from infra.plan.placement import desired_size
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import pools_with_types
+from infra.validation.pool_paths import head_path, pools_with_types
 
 
 @dataclass(frozen=True)
 class _Need:
     where: str
-    who: str
-    vcpus: int
+    instances: str
+    now: int
+    """vCPUs at the size that this run sets."""
+    most: int
+    """vCPUs at `maxSize`."""
 
 
 def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """An account begins with 0 for every GPU family. What else runs in the account is not looked at."""
+    """An account starts with a quota of 0 for every GPU family. Other instances in the account are not counted.
+
+    A quota that covers the nodes created now, but not `maxSize`, is a warning.
+    """
     needs: dict[Quota, list[_Need]] = defaultdict(list)
     for limit, need in _needs(settings, facts):
         needs[limit].append(need)
     for limit, users in needs.items():
-        vcpus, allowed = sum(need.vcpus for need in users), facts.quotas.get(limit.code)
-        if allowed is not None and vcpus > allowed:
-            where = users[0].where if len(users) == 1 else "pools"
-            needed = f"{all_of(need.who for need in users)} need {vcpus} vCPUs"
-            ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
-            way_out = f"ask for more (`{ask} --desired-value {vcpus} --region {facts.region}`) or lower maxSize"
-            yield Problem(where, f'{needed}, but the quota "{limit.name}" is {allowed:g}; {way_out}')
+        now, most, allowed = sum(need.now for need in users), sum(need.most for need in users), facts.quotas.get(limit.code)
+        if allowed is None or most <= allowed:
+            continue
+        where = users[0].where if len(users) == 1 else "pools"
+        needed = f"{all_of(need.instances for need in users)} need {most} vCPUs"
+        request = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
+        fix = f"request an increase (`{request} --desired-value {most} --region {facts.region}`) or lower maxSize"
+        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}; {fix}'
+        yield Problem(where, message) if now > allowed else warning(where, message)
 
 
 def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
-    where, name = ("target.system.maxSize" if settings.is_eks else "target.masterType"), settings.target.head_type
-    instance_type = facts.instance_types.get(name)
-    limit = quota(name, spot=False)
-    if limit and instance_type:
-        most = settings.eks.system.max_size if settings.is_eks else 1
-        yield limit, _Need(where, f"{most} {name}", most * instance_type.vcpus)
+    name = settings.target.head_type
+    instance_type, limit = facts.instance_types.get(name), quota(name, spot=False)
+    if limit and instance_type and settings.is_eks:
+        system = settings.eks.system
+        now, most = desired_size(system, settings, facts).size, system.max_size
+        vcpus = instance_type.vcpus
+        yield limit, _Need("target.system.maxSize", f"{most} {name}", now * vcpus, most * vcpus)
+    elif limit and instance_type:
+        yield limit, _Need(head_path(settings), f"1 {name}", instance_type.vcpus, instance_type.vcpus)
     for path, pool, pool_type in pools_with_types(settings, facts):
         limit = quota(pool.instance_type, spot=isinstance(pool.capacity, Spot))
         if limit and is_limited(pool.capacity):
-            yield limit, _Need(f"{path}.maxSize", f"{pool.max_size} {pool.instance_type}", pool.max_size * pool_type.vcpus)
+            now, vcpus = desired_size(pool, settings, facts).size, pool_type.vcpus
+            instances = f"{pool.max_size} {pool.instance_type}"
+            yield limit, _Need(f"{path}.maxSize", instances, now * vcpus, pool.max_size * vcpus)
+
+
+def node_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Every pool is a managed node group; the system pool is one more."""
+    number, allowed = number_of_node_groups(settings), facts.node_groups_allowed
+    if number > allowed:
+        request = f"aws service-quotas request-service-quota-increase --service-code eks --quota-code {NODE_GROUPS.code}"
+        fix = f"request an increase (`{request} --desired-value {number} --region {facts.region}`), or use fewer pools"
+        needed = f"{len(settings.pools)} pools and the system pool are {number} node groups"
+        yield Problem("pools", f'{needed}, but the quota "{NODE_GROUPS.name}" is {allowed:g}; {fix}')

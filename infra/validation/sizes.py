@@ -31,5 +31,5 @@ def _in_order(path: str, pool: Pool | SystemPool) -> Iterator[Problem]:
         yield Problem(f"{path}.minSize", f"{pool.min_size} is above maxSize, which is {pool.max_size}; lower it or raise maxSize")
     elif not pool.min_size <= pool.initial_size <= pool.max_size:
         fitting = f"{pool.min_size} to {pool.max_size}" if pool.min_size < pool.max_size else str(pool.min_size)
-        way_out = f"write {fitting}, or change minSize or maxSize"
-        yield Problem(f"{path}.desiredSize", f"{pool.initial_size} is outside of minSize and maxSize; {way_out}")
+        fix = f"write {fitting}, or change minSize or maxSize"
+        yield Problem(f"{path}.desiredSize", f"{pool.initial_size} is outside of minSize and maxSize; {fix}")

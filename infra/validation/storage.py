@@ -1,11 +1,11 @@
 """The shared file system."""
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
+from infra.jobs.mount_paths import problem_of
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 from infra.settings.storage import Efs
@@ -13,9 +13,8 @@ from infra.validation import ids
 from infra.validation.pool_paths import account
 
 _WHERE = "storage.efs.fileSystemId"
-_OF_THE_SYSTEM = frozenset(
-    ["bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"]
-)
+_ALSO_SYSTEM = ("root", "tmp", "var")
+"""Top folders that a shared volume may not be in, on nodes; a job may mount a volume there."""
 
 
 def mount_path(settings: Settings) -> Iterator[Problem]:
@@ -25,12 +24,11 @@ def mount_path(settings: Settings) -> Iterator[Problem]:
 
 
 def plain_path(where: str, text: str) -> Iterator[Problem]:
-    """A folder that jobs may have for a volume."""
-    path = PurePosixPath(text)
-    if not path.is_absolute() or ".." in path.parts or str(path) != text:
-        yield Problem(where, f"{shown(text)} is not an absolute, plain path; write one like /shared")
-    elif len(path.parts) == 1 or path.parts[1] in _OF_THE_SYSTEM:
-        yield Problem(where, f"{shown(text)} belongs to the system; write one like /shared")
+    """Whether jobs and nodes can have the shared volume there."""
+    top = text.strip("/").partition("/")[0]
+    wrong = "is a system folder" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else problem_of(text)
+    if wrong:
+        yield Problem(where, f"{shown(text)} {wrong}; write one like /shared")
 
 
 def new_or_existing(settings: Settings) -> Iterator[Problem]:

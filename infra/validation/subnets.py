@@ -7,8 +7,8 @@ from ipaddress import IPv4Network
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.plan.placement import minimum_zones as least_zones
-from infra.plan.placement import pool_zone, vpc_zones
+from infra.plan.aws_services import FOR_EC2, FOR_EKS, NOT_ESSENTIAL
+from infra.plan.placement import minimum_zones, pool_zone, vpc_zones
 from infra.plan.subnet_cidrs import zone_addresses
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
@@ -30,7 +30,7 @@ def existing_vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
         return
     for name, on in (("enableDnsSupport", facts.vpc.dns_support), ("enableDnsHostnames", facts.vpc.dns_hostnames)):
         if not on:
-            yield Problem(where, f"{vpc_id} has {name} off, without which nodes do not find the cluster; switch it on")
+            yield Problem(where, f"{vpc_id} has {name} off, so nodes cannot find the cluster; turn it on")
     for block in facts.vpc.cidrs if settings.is_eks else ():
         if IPv4Network(block).overlaps(IPv4Network(SERVICE_CIDR)):
             overlap = f"whose {block} overlaps {SERVICE_CIDR}, the addresses of Kubernetes services"
@@ -47,14 +47,37 @@ def existing_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
         elif subnet and network.vpc_id and subnet.vpc_id != network.vpc_id:
             yield Problem(where, f"{one} is in {subnet.vpc_id}, not in {network.vpc_id}; name a subnet of that VPC")
         elif subnet and subnet.is_public:
-            way_out = "name a private one, since nodes get no public addresses"
-            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {way_out}")
+            fix = "name a private one, since nodes get no public addresses"
+            yield Problem(where, f"{one} is public, its routes lead to an internet gateway; {fix}")
         elif subnet and settings.is_eks and facts.existing.cluster_version is None and subnet.free_addresses < EKS_ADDRESSES:
             yield Problem(where, f"{one} has {subnet.free_addresses} free addresses; EKS needs {EKS_ADDRESSES} in each subnet")
     zones = {subnet.zone for subnet in found}
-    if found and len(found) == len(network.subnet_ids) and len(zones) < least_zones(settings):
-        way_out = "name subnets in at least two zones, which EKS needs"
-        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {way_out}")
+    if found and len(found) == len(network.subnet_ids) and len(zones) < minimum_zones(settings):
+        fix = "name subnets in at least two zones, which EKS needs"
+        yield Problem("network.subnetIds", f"are all in {found[0].zone}; {fix}")
+
+
+def routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Nodes call AWS from private subnets: through a route out of the VPC, or through endpoints inside it."""
+    needed = _endpoints_needed(settings)
+    if facts.endpoints is None or needed <= facts.endpoints:
+        return
+    for index, one in enumerate(settings.network.subnet_ids):
+        subnet = facts.subnets.get(one)
+        if subnet and not subnet.is_public and not subnet.has_route_out:
+            missing = f"{subnet.vpc_id} has no endpoints for {all_of(sorted(needed - facts.endpoints))}"
+            fix = "route the subnet to a NAT or transit gateway, or create the endpoints"
+            yield Problem(f"network.subnetIds[{index}]", f"{one} has no route out of the VPC, and {missing}; {fix}")
+
+
+def _endpoints_needed(settings: Settings) -> frozenset[str]:
+    """Endpoints without which nodes of a private cluster do not join or cannot run jobs."""
+    needed = {*(FOR_EKS if settings.is_eks else FOR_EC2), "s3"} - NOT_ESSENTIAL
+    if settings.storage.efs == "none":
+        needed.discard("elasticfilesystem")
+    if settings.is_eks and not (settings.installs_platform and settings.platform.autoscaler):
+        needed.discard("autoscaling")
+    return frozenset(needed)
 
 
 def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
@@ -81,7 +104,7 @@ def _most_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
     if settings.is_eks:
         nodes[settings.eks.system.name] = settings.eks.system.max_size
     elif any(pool_zone(pool, settings, facts) == zone for pool in settings.pools):
-        nodes["the master"] = 1
+        nodes["the head node"] = 1
     for pool in settings.pools:
         if pool_zone(pool, settings, facts) == zone:
             nodes[pool.name] += pool.max_size
@@ -96,5 +119,5 @@ def _free_addresses(settings: Settings, facts: Facts, zone: str) -> int | None:
         return sum(subnet.free_addresses for subnet in facts.subnets.values() if subnet.zone == zone)
     try:
         return zone_addresses(settings.network.new_cidr, zone).private_capacity
-    except ValueError:
+    except (ValueError, IndexError):  # no room for subnets
         return None

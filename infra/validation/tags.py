@@ -38,11 +38,11 @@ def extra(settings: Settings) -> Iterator[Problem]:
         elif _CONTROLLERS.search(key):
             yield Problem(where, "is a key that Kubernetes controllers act on; choose another")
         elif not key or len(key) > LONGEST_KEY or not _CHARACTERS.fullmatch(key):
-            yield Problem(where, f"is no key for a tag; use 1 to {LONGEST_KEY} letters, digits, spaces and + - = . _ : / @")
+            yield Problem(where, f"is not a valid tag key; use 1 to {LONGEST_KEY} letters, digits, spaces and + - = . _ : / @")
         yield from _value(where, value)
 
 
 def _value(where: str, value: str) -> Iterator[Problem]:
     if len(value) > LONGEST_VALUE or not _CHARACTERS.fullmatch(value):
-        way_out = f"use at most {LONGEST_VALUE} letters, digits, spaces and + - = . _ : / @"
-        yield Problem(where, f"{shown(value)} is no value for a tag; {way_out}")
+        fix = f"use at most {LONGEST_VALUE} letters, digits, spaces and + - = . _ : / @"
+        yield Problem(where, f"{shown(value)} is not a valid tag value; {fix}")

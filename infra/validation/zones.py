@@ -31,8 +31,8 @@ def _told(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Itera
     if pool.zone not in zones:
         yield Problem(where, f"{shown(pool.zone)} is not a zone of the VPC; choose {one_of(offered or zones)}")
     elif pool.zone not in offered:
-        way_out = f"choose {one_of(offered)}" if offered else "choose another type"
-        yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}; {way_out}")
+        fix = f"choose {one_of(offered)}" if offered else "choose another type"
+        yield Problem(where, f"{shown(pool.zone)} does not offer {pool.instance_type}; {fix}")
 
 
 def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
@@ -41,8 +41,8 @@ def _kept(where: str, pool: Pool, facts: Facts) -> Iterator[Problem]:
     if facts.existing.pools[pool.name].instance_type == pool.instance_type:
         return
     if zone not in facts.offerings.get(pool.instance_type, frozenset()):
-        way_out = "give the pool another name, or set its zone, to have it made anew"
-        yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is; {way_out}")
+        fix = "give the pool another name, or set its zone, to have it recreated"
+        yield Problem(where, f"{shown(pool.instance_type)} is not offered in {zone}, where the pool is; {fix}")
 
 
 def _nowhere(
@@ -54,8 +54,8 @@ def _nowhere(
         nowhere = f"{shown(instance_type.name)} is offered in no zone of {facts.region} that EKS can use"
         yield Problem(where, f"{nowhere}; choose another type or region")
         return
-    way_out = f"add a subnet in {one_of(offered)}" if settings.network.is_existing else f"add {one_of(offered)} to network.zones"
-    yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}; {way_out}")
+    fix = f"add a subnet in {one_of(offered)}" if settings.network.is_existing else f"add {one_of(offered)} to network.zones"
+    yield Problem(where, f"{shown(instance_type.name)} is not offered in the VPC's zones, {all_of(zones)}; {fix}")
 
 
 def of_system(settings: Settings, facts: Facts) -> Iterator[Problem]:

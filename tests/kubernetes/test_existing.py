@@ -72,7 +72,7 @@ class Rack:
     def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
         """Problems found by the checks at the start of `up`."""
         found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
-        return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
+        return [*map(str, found.problems), *([found.not_queried] if found.not_queried else [])]
 
     def nodes(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.jobs.kubectl("get", "nodes", "-o", "json").json["items"]

@@ -94,7 +94,7 @@ def test_a_master_of_another_type_only_launches(plain: Deployment) -> None:
 
 
 def test_a_master_of_the_workers_type_takes_ranks_beside_them() -> None:
-    stack = made(target={"masterType": "g6.48xlarge"})
+    stack = made(target={"headNodeType": "g6.48xlarge"})
     assert told(stack, "master")["slots"] == 8
     assert template(stack, "master").inputs["placement"] == template(stack, "workers").inputs["placement"]
     assert [one["interfaceType"] for one in template(stack, "master").inputs["networkInterfaces"]] == ["interface", "efa-only"]
@@ -107,7 +107,7 @@ def test_disks_are_encrypted_and_metadata_is_of_version_two(plain: Deployment) -
 
 
 def test_a_worker_can_be_spot_and_the_master_is_not() -> None:
-    stack = made(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"masterType": "g6.48xlarge"})
+    stack = made(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"headNodeType": "g6.48xlarge"})
     assert template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
     assert "instanceMarketOptions" not in template(stack, "master").inputs
 

@@ -80,7 +80,7 @@ def test_a_stack_without_jobs_has_no_trace_of_them() -> None:
 @pytest.mark.parametrize(
     ("jobs", "platform", "message"),
     [
-        ([job(workers=3)], {}, "jobs[0].workers: 3 can never run: train has at most 2 nodes, with 1 such worker each; "
+        ([job(workers=3)], {}, "jobs[0].workers: 3 can never fit: pool train has at most 2 nodes, 1 worker per node; "
          "write at most 2, or raise the pool's maxSize"),
         ([job(), job()], {}, 'jobs[1].name: "mnist" is the name of jobs[0] too; choose another'),
         ([job(namespace="mine")], {}, 'jobs[0].namespace: "mine" is not in platform.namespaces; add it there'),

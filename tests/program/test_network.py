@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.components.private_endpoints import FOR_EKS as SERVICES
+from infra.plan.aws_services import FOR_EKS as SERVICES
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world

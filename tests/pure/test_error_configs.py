@@ -83,7 +83,7 @@ def test_the_least_and_the_most_are_fine(name: str) -> None:
 def test_every_stack_of_the_project_is_fine_by_itself(path: Path) -> None:
     examined = examine_aws(stack_file.read(path), offline=True)
     assert examined.problems == ()
-    assert examined.not_asked == "only the file was looked at"
+    assert examined.not_queried == "only the file was checked"
 
 
 def test_the_full_files_say_everything_that_can_be_said() -> None:

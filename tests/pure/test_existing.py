@@ -52,7 +52,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "labels of no form": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"a b": "c"}}}},
-        "target.system.nodeSelector.a b: is no key for a label; write one like team or example.com/team",
+        "target.system.nodeSelector.a b: is not a valid label key; write one like team or example.com/team",
     ),
     "no labels": (
         pool(nodeSelector={}),
@@ -61,7 +61,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a value of no form": (
         pool(nodeSelector={"rack": "a/b"}),
-        'pools[0].nodeSelector.rack: "a/b" is no value for a label; use at most 63 letters, digits and inner - _ .',
+        'pools[0].nodeSelector.rack: "a/b" is not a valid label value; use at most 63 letters, digits and inner - _ .',
     ),
     "too many GPUs": (pool(gpusPerNode=800), "pools[0].gpusPerNode: 800 is not possible; write 0 to 64"),
     "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small; write at least 1, or remove the pool"),
@@ -79,7 +79,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no host": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5:/export", "path": "/export"}},
-        'storage.server: "10.0.0.5:/export" is no name or address of a host; write one like 10.0.0.5',
+        'storage.server: "10.0.0.5:/export" is not a host name or address; write one like 10.0.0.5',
     ),
     "a path of no export": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "export"}},
@@ -87,15 +87,15 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a mount path of the system": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/usr"}},
-        'storage.mountPath: "/usr" belongs to the system; write one like /shared',
+        'storage.mountPath: "/usr" is a system folder; write one like /shared',
     ),
     "no name of a class": (
         {"storage": {"kind": "storage-class", "name": "Ceph FS"}},
-        'storage.name: "Ceph FS" is no name of a storage class; `kubectl get storageclass` shows them',
+        'storage.name: "Ceph FS" is not a valid storage class name; `kubectl get storageclass` shows them',
     ),
     "no size": (
         {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},
-        'storage.size: "much" is no amount; write one like 100Gi',
+        'storage.size: "much" is not a quantity; write one like 100Gi',
     ),
     "a namespace of Kubernetes": (
         {"platform": {"namespaces": ["kube-system"]}},
@@ -161,7 +161,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "a class that is not there": (
         {"storage": {"kind": "storage-class", "name": "ceph"}},
         cluster(),
-        'storage.name: "ceph" is no storage class of the cluster; did you mean cephfs?',
+        'storage.name: "ceph" is not a storage class of the cluster; did you mean cephfs?',
     ),
     "a job that is too large": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 3, "image": "i:1", "command": ["x"]}]},
@@ -222,7 +222,7 @@ def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text("config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: existing}\n")
     (problem,) = preflight.examine_existing(stack_file.read(file), offline=True).problems
-    assert str(problem) == "aws:region: is not read, since a stack of an existing cluster asks nothing of AWS; remove it"
+    assert str(problem) == "aws:region: is not read, since a stack of an existing cluster does not query AWS; remove it"
 
 
 # --- a cluster that cannot be asked
@@ -245,7 +245,7 @@ def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> 
 
 def not_asked(path: Path, **more: Any) -> str:
     values = {**LEAST, **kubeconfig(path=str(path), **more)}
-    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_asked or ""
+    return preflight.examine_existing(stack_file.RawStack("test", "", values)).not_queried or ""
 
 
 def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path) -> None:

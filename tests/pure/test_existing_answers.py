@@ -111,7 +111,7 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
 def test_an_answer_that_is_not_the_clusters_is_told(server: Answering, tmp_path: Path, case: str) -> None:
     server.status, server.answers["/version"], user, expected = ANSWERS[case]
     found = asked(tmp_path, f"http://{server.address}", user)
-    assert (found.not_asked, found.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
+    assert (found.not_queried, found.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
 
 
 def test_an_old_kubernetes_is_told_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_an_old_kubernetes_is_told_with_the_one_that_is_needed(server: Answering
 def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
     with Answering() as silent:  # listens, and nobody takes what arrives
-        told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_asked
+        told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
         assert told == (
             f"target.kubeconfig: http://{silent.address} does not respond (timeout). "
             "Check that the cluster is up and that its address in the kubeconfig is current"
@@ -140,7 +140,7 @@ def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Pat
 
 def test_an_address_that_is_none_is_told(tmp_path: Path) -> None:
     for address, shown in (("10.0.0.1:6443", '"10.0.0.1:6443"'), ("", "nothing")):
-        assert asked(tmp_path, address, TOKEN).not_asked == (
+        assert asked(tmp_path, address, TOKEN).not_queried == (
             f'target.kubeconfig: the server of context "admin" is {shown}. Set it to an address such as https://10.0.0.1:6443'
         )
 
@@ -163,7 +163,7 @@ def test_a_certificate_that_cannot_be_trusted_is_told(
     context.load_cert_chain(issued.file, issued.key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     trusted = {"certificate-authority": str(authorities[authority].certificate.file)}
-    assert asked(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_asked == (
+    assert asked(tmp_path, f"https://{server.address}", TOKEN, **trusted).not_queried == (
         f"target.kubeconfig: https://{server.address} does not respond ({reason}). "
         "Check that the cluster is up and that its address in the kubeconfig is current"
     )

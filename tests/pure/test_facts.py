@@ -122,8 +122,8 @@ def test_an_existing_vpc_is_read(answer: Callable[..., None]) -> None:
     found = gather(settings(network={"vpcId": vpc_id, "subnetIds": [private, public, subnet_id("a")]}))
     assert found.vpc == Vpc(vpc_id, ("10.9.0.0/16", "100.64.0.0/16"), dns_support=True, dns_hostnames=False)
     assert found.subnets == {
-        private: Subnet(private, vpc_id, "us-west-2a", "10.9.0.0/24", 251, is_public=False),
-        public: Subnet(public, vpc_id, "us-west-2b", "10.9.1.0/24", 251, is_public=True),
+        private: Subnet(private, vpc_id, "us-west-2a", "10.9.0.0/24", 251, is_public=False, has_route_out=False),
+        public: Subnet(public, vpc_id, "us-west-2b", "10.9.1.0/24", 251, is_public=True, has_route_out=False),
     }
     assert found.not_found == {subnet_id("a")}
 
@@ -142,6 +142,55 @@ def test_a_subnet_without_a_table_of_its_own_follows_the_main_one() -> None:
     assert not ec2.subnets(Clients(REGION), [private])[private].is_public
     client.create_route(RouteTableId=main, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway_id)
     assert ec2.subnets(Clients(REGION), [private])[private].is_public
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_route_to_an_appliance_or_gateway_leads_out_and_a_blackhole_does_not() -> None:
+    def leads_out(**route: str) -> bool:
+        table = {"VpcId": "vpc-1", "Associations": [{"Main": True}], "Routes": [{"State": "active", **route}]}
+        return any(ec2._leads_out(one) for one in ec2._routes({"VpcId": "vpc-1", "SubnetId": "subnet-1"}, [table]))
+
+    assert all(leads_out(**{target: "some-id"}) for target in ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId"))
+    assert leads_out(GatewayId="vgw-1") and leads_out(VpcPeeringConnectionId="pcx-1")
+    assert not leads_out(GatewayId="local") and not leads_out(GatewayId="vpce-1")
+    assert not leads_out(NatGatewayId="nat-1", State="blackhole")
+
+
+@pytest.mark.usefixtures("aws")
+def test_endpoints_of_an_existing_vpc_are_read(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    client = boto3.client("ec2", REGION)
+    vpc_id, private, _ = network(client)
+    client.create_vpc_endpoint(VpcId=vpc_id, ServiceName=f"com.amazonaws.{REGION}.ecr.api", VpcEndpointType="Interface")
+    assert gather(settings(network={"vpcId": vpc_id, "subnetIds": [private]})).endpoints == {"ecr.api"}
+
+
+@pytest.mark.usefixtures("aws")
+def test_admins_are_looked_up_in_iam(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    iam = boto3.client("iam", REGION)
+    found = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    account_id = found.split(":")[4]
+    answer(GetCallerIdentity={"Account": account_id, "Arn": USER, "UserId": "AIDA"})
+    moved, gone = f"arn:aws:iam::{account_id}:role/Ops", f"arn:aws:iam::{account_id}:user/nobody"
+    foreign = "arn:aws:iam::999999999999:role/Admin"
+    facts = gather(settings(target={"admins": [found, moved, gone, foreign]}))
+    assert (facts.admins, facts.not_found) == ({found: found, moved: found}, {gone})
+
+
+@pytest.mark.usefixtures("aws")
+def test_admins_that_may_not_be_looked_up_are_unchecked(answer: Callable[..., None]) -> None:
+    admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
+    answer(**IDENTITY, **OFFERED, GetRole="AccessDenied")
+    facts = gather(settings(target={"admins": [admin]}))
+    assert (facts.not_found, facts.unchecked) == (frozenset(), (f"whether {admin} exists: {USER} may not call iam:GetRole",))
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_quota_of_node_groups_is_read_only_where_it_matters(answer: Callable[..., None]) -> None:
+    answer(**IDENTITY, **OFFERED)
+    assert gather(settings()).node_groups_allowed == 30
+    assert gather(settings(*(pool(f"p{number}") for number in range(30)))).node_groups_allowed == 96
 
 
 @pytest.mark.usefixtures("aws")

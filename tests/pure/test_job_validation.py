@@ -10,23 +10,28 @@ from infra.jobs.validation import check
 from tests.pure.job_world import cluster, job, values
 
 LONG = "a" * 54
-RESERVED = "is set by the launcher, which decides by it where ranks run and who they are; remove it"
+RESERVED = "is set by the launcher to place and number ranks; remove it"
+
+IN_ENV = (
+    "in plain text, and everyone who can read the file knows it; "
+    "revoke it, put a new one into a Kubernetes Secret, and name that under secretEnv"
+)
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # more than there can ever be
     (
         {"workers": 3},
-        "workers: 3 can never run: small has at most 2 nodes, with 1 such worker each; "
+        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node; "
         "write at most 2, or raise the pool's maxSize",
     ),
     (
         {"workers": 9, "gpusPerWorker": 1},
-        "workers: 9 can never run: small has at most 2 nodes, with 4 such workers each; "
+        "workers: 9 can never fit: pool small has at most 2 nodes, 4 workers per node; "
         "write at most 8, or raise the pool's maxSize",
     ),
     (
         {"workers": 3, "gpusPerWorker": 1, "onePerNode": True},
-        "workers: 3 can never run: small has at most 2 nodes, with 1 such worker each; "
+        "workers: 3 can never fit: pool small has at most 2 nodes, 1 worker per node; "
         "write at most 2, or raise the pool's maxSize",
     ),
     ({"gpusPerWorker": 5}, "gpusPerWorker: 5 is more than the 4 GPUs of a node of small; lower it"),
@@ -69,6 +74,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs; write low or high; did you mean high?'),
     ({"image": ""}, "image: is empty; write one like registry.example.com/train:1"),
+    ({"image": "https://example.com/a:1"}, 'image: "https://example.com/a:1" is a URL; write it without https://'),
     ({"image": "a b"}, 'image: "a b" is not the name of an image; write one like registry.example.com/train:1'),
     ({"home": "home"}, 'home: "home" is not an absolute path; write one like /home/mpiuser'),
     # environment
@@ -82,14 +88,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"secretEnv": {"MASTER_ADDR": {"name": "a", "key": "b"}}},
-        "secretEnv.MASTER_ADDR: is set by the launcher, which decides by it where ranks run and who they are; remove it",
+        "secretEnv.MASTER_ADDR: is set by the launcher to place and number ranks; remove it",
     ),
-    ({"env": {"1ST": ""}}, "env.1ST: is no name for a variable; use letters, digits and _, no digit first"),
-    ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is in env too; keep one"),
+    ({"env": {"1ST": ""}}, "env.1ST: is not a valid variable name; use letters, digits and _, no digit first"),
+    ({"env": {"A": ""}, "secretEnv": {"A": {"name": "a", "key": "b"}}}, "secretEnv.A: is also in env; keep one"),
     (
         {"env": {"HF_TOKEN": "abc"}},
-        "env.HF_TOKEN: holds a secret (by its name) in plain text; take it out and replace it, since whoever reads the file "
-        "knows it",
+        f"env.HF_TOKEN: holds a secret (by its name) {IN_ENV}",
+    ),
+    ({"env": {"WANDB_KEY": "0a1b2c"}}, f"env.WANDB_KEY: holds a secret (by its name) {IN_ENV}"),
+    ({"env": {"DB_PASS": "x"}}, f"env.DB_PASS: holds a secret (by its name) {IN_ENV}"),
+    ({"env": {"DB_PWD": "x"}}, f"env.DB_PWD: holds a secret (by its name) {IN_ENV}"),
+    (
+        {"env": {"DATABASE": "postgres://ada:hunter2@db.example.com/runs"}},
+        f"env.DATABASE: holds a URL with a password {IN_ENV}",
     ),
     # numbers
     ({"workers": 0}, "workers: 0 is too small; write at least 1"),
@@ -98,12 +110,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"ranks": 9}, "ranks: 9 do not fit 2 workers of 4; write at most 8, or raise workers or slots"),
     ({"ranks": 5, "hosts": [0]}, "ranks: 5 do not fit 1 worker of 4; write at most 4, or raise workers or slots"),
     ({"perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
-    ({"resources": {"memory": "much"}}, 'resources.memory: "much" is no amount; write one like 64Gi'),
+    ({"resources": {"memory": "much"}}, 'resources.memory: "much" is not a quantity; write one like 64Gi'),
     ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number; write it in quotes, like "8"'),
     # hosts
     ({"hosts": []}, "hosts: names no worker; write numbers from 0, or remove it"),
     ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers; write 0 to 1"),
-    ({"hosts": [0, 0]}, "hosts[1]: 0 is named twice; keep one"),
+    ({"hosts": [0, 0]}, "hosts[1]: 0 is listed twice; keep one"),
     # what a launcher does not know
     (
         {"launcher": "torchrun", "ranks": 2},
@@ -143,13 +155,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"perNode": 1, "perSocket": 1}, "perSocket: is given together with perNode; keep one"),
     (
         {"command": ["mpirun", "-n", "2", "x"], "ranks": 2},
-        "ranks: is ignored, since the command starts ranks itself; write it there, or leave mpirun away",
+        "ranks: is ignored, since the command starts ranks itself; write it there, or remove mpirun",
     ),
     (
         {"command": ["horovodrun", "-np", "2", "x"], "perNode": 2},
-        "perNode: is ignored, since the command starts ranks itself; write it there, or leave horovodrun away",
+        "perNode: is ignored, since the command starts ranks itself; write it there, or remove horovodrun",
     ),
-    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is no option of horovodrun; use perNode"),
+    ({"command": ["horovodrun", "x"], "perSocket": 1}, "perSocket: is not an option of horovodrun; use perNode"),
     ({"command": ["horovodrun", "x"], "perNode": 5}, "perNode: 5 is more than the 4 slots of a worker; lower it or raise slots"),
     ({"command": []}, "command: is empty; write the program that every rank runs, like [python3, /shared/train.py]"),
     # volumes
@@ -164,6 +176,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"volumes": [{"name": "mine", "mountPath": "/tmp"}]},
         'volumes[0].mountPath: "/tmp" is used by the pod itself; choose another',
+    ),
+    (
+        {"volumes": [{"name": "mine", "mountPath": "/proc/data"}]},
+        'volumes[0].mountPath: "/proc/data" is a system folder; write one like /data',
+    ),
+    (
+        {"volumes": [{"name": "mine", "mountPath": "/my data"}]},
+        'volumes[0].mountPath: "/my data" is not an absolute path of letters, digits and . _ -; write one like /data',
     ),
 ]
 
@@ -193,6 +213,37 @@ def test_without_an_operator_mpijob_is_refused() -> None:
     assert messages(values(), mpi_operator=False) == wanted
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"image": "registry.example.com:5000/train"},
+            'image: "registry.example.com:5000/train" has no tag or digest, so a retry may run another image; '
+            "add one, like registry.example.com:5000/train:1",
+        ),
+        (
+            {"slots": 8},
+            "slots: 8 ranks would share the 4 GPUs of a worker; write 4, or ignore this if ranks share GPUs on purpose",
+        ),
+    ],
+)
+def test_a_job_that_may_run_badly_is_accepted_with_a_warning(more: dict[str, Any], message: str) -> None:
+    warnings: list[str] = []
+    judged(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
+    assert warnings == [message]
+
+
+@pytest.mark.parametrize("more", [{"image": f"i@sha256:{'0' * 64}"}, {"env": {"BYPASS_CACHE": "on", "NUM_PASSES": "3"}}])
+def test_a_pinned_image_and_harmless_names_get_no_warning(more: dict[str, Any]) -> None:
+    warnings: list[str] = []
+    judged(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
+    assert warnings == []
+
+
+def test_an_amount_with_an_exponent_is_legal() -> None:
+    assert check(job(resources={"memory": "12e6"}), cluster()) == []
+
+
 def test_in_a_stack_file_problems_are_told_where_it_has_the_job() -> None:
     (problem,) = check(job().model_copy(update={"pool": "zz"}), cluster(), "jobs[1]")
     assert problem.path == "jobs[1].pool"
@@ -211,8 +262,8 @@ def test_where_small_nodes_stand_for_large_ones_a_whole_node_still_fits() -> Non
     ("text", "message"),
     [
         ("name: [", "job.yaml: is not YAML: expected the node content, but found '<stream end>', line 1, column 8"),
-        ("just words", "job.yaml: is no job: it holds no keys like name, pool and command"),
-        ("", "job.yaml: is no job: it holds no keys like name, pool and command"),
+        ("just words", "job.yaml: is not a job: it has no keys like name, pool and command"),
+        ("", "job.yaml: is not a job: it has no keys like name, pool and command"),
     ],
 )
 def test_a_file_that_is_no_job_is_said_to_be_none(tmp_path: Path, text: str, message: str) -> None:

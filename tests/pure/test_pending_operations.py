@@ -42,7 +42,7 @@ def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
         yield from views.pop(0) if len(views) > 1 else views[0]
 
     monkeypatch.setattr(pending_operations, "LOOKS", {**LOOKS, VPC: look, GROUP: look})
-    monkeypatch.setattr(pending_operations, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(pending_operations, "POLL_SECONDS", 0)
     yield views
 
 
@@ -109,7 +109,7 @@ def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[
     creating, told = Found("c:g", "CREATING"), list[str]()
     in_aws[:] = [[creating], [creating], [Found("c:g", "ACTIVE")]]
     assert made(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Found("c:g", "ACTIVE")]
-    assert told == ["AWS is still at net (c:g); waiting for it"]
+    assert told == ["AWS is still working on net (c:g); waiting for it"]
 
 
 def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Found]]) -> None:
@@ -117,7 +117,14 @@ def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Found]]) -> N
     in_aws[:] = [[mine, others], [others]]
     told: list[str] = []
     await_rest(Operation("updating", resource(GROUP, id="c:g")), no_client, told.append)
-    assert told == ["AWS is still at net (c:g); waiting for it"]
+    assert told == ["AWS is still working on net (c:g); waiting for it"]
+
+
+def test_waiting_ends_at_a_deadline(in_aws: list[list[Found]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_operations, "DEADLINE_SECONDS", 0)
+    in_aws[:] = [[Found("c:g", "CREATING")]]
+    with pytest.raises(Unknown, match="net: AWS is still working on c:g after 0 minutes; run the command again when"):
+        made(Operation("creating", resource(GROUP)), state(), no_client, print)
 
 
 def test_a_kubernetes_object_is_where_its_inputs_say() -> None:

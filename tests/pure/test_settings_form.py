@@ -19,6 +19,8 @@ def errors(raw: dict[str, Any]) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+HEADLESS = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZWQyNTUxOQ"
+
 FORM: dict[str, tuple[dict[str, Any], str]] = {
     # unknown keys
     "unknown key at the top": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
@@ -138,26 +140,32 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     # secrets
     "private key": (
         values(tags={"note": PEM}),
-        "tags.note: holds a private key in plain text; take it out and replace it, since whoever reads the file knows it",
+        "tags.note: holds a private key in plain text, and everyone who can read the file knows it; remove it and revoke it",
     ),
     "AWS secret key": (
         values(pool(labels={"x": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"})),
-        "pools[0].labels.x: holds an AWS secret key in plain text; "
-        "take it out and replace it, since whoever reads the file knows it",
+        "pools[0].labels.x: holds an AWS secret key in plain text, "
+        "and everyone who can read the file knows it; remove it and revoke it",
     ),
     "AWS access key": (
         values(target={"admins": ["AKIAIOSFODNN7EXAMPLE"]}),
-        "target.admins[0]: holds an AWS access key in plain text; "
-        "take it out and replace it, since whoever reads the file knows it",
+        "target.admins[0]: holds an AWS access key in plain text, "
+        "and everyone who can read the file knows it; remove it and revoke it",
     ),
     "token where nothing of that name is known": (
         values(hub={"token": "hf_abcdefghijklmnopqrstuvwxyz012345"}),
-        "hub.token: holds a Hugging Face token in plain text; take it out and replace it, since whoever reads the file knows it",
+        "hub.token: holds a Hugging Face token in plain text, and everyone who can read the file knows it; "
+        "remove it and revoke it",
+    ),
+    "private key without its header line": (
+        values(pool(), target={"kind": "ec2", "ssh": {"publicKeys": [HEADLESS]}}),
+        "target.ssh.publicKeys[0]: holds a private key in plain text, "
+        "and everyone who can read the file knows it; remove it and revoke it",
     ),
     "secret by its name": (
         values(tags={"dbPassword": "hunter2"}),
-        "tags.dbPassword: holds a secret (by its name) in plain text; "
-        "take it out and replace it, since whoever reads the file knows it",
+        "tags.dbPassword: holds a secret (by its name) in plain text, "
+        "and everyone who can read the file knows it; remove it and revoke it",
     ),
 }
 
@@ -172,6 +180,13 @@ def test_an_error_of_form_is_one_sentence(case: str) -> None:
 def test_an_error_of_form_is_told_once(case: str) -> None:
     raw, expected = FORM[case]
     assert errors(raw) == [expected]
+
+
+@pytest.mark.parametrize("key", [HEADLESS, f"MIIEowIBAAKCAQEA{'q1Wz' * 20}"])
+def test_a_private_key_without_its_header_line_is_never_quoted(key: str) -> None:
+    found = errors(values(pool(instanceType=7), target={"kubernetesVersion": key, "logRetentionDays": key}))
+    assert any("holds a private key" in one for one in found)
+    assert not any(key[:12] in one for one in found)
 
 
 def test_all_errors_of_form_are_told_at_once() -> None:

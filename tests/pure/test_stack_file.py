@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.config import stack_file
+from infra.config import preflight, stack_file
 from infra.config.problems import SettingsError
 from infra.config.stack_file import NoSuchStack, RawStack
 from tests.pure.world import load
@@ -123,13 +123,68 @@ def test_duplicate_keys_are_told_with_path_and_lines(tmp_path: Path) -> None:
         ),
         (
             "config: {'aws:region': us-west-2, 'aws:secretKey': wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY}",
-            "aws:secretKey: holds an AWS secret key in plain text; set it with `pulumi config set --secret aws:secretKey` "
-            "and replace it, since whoever reads the file knows it",
+            "aws:secretKey: holds an AWS secret key in plain text, and everyone who can read the file knows it; "
+            "revoke it, and set a new one with `pulumi config set --secret aws:secretKey`",
         ),
     ],
 )
 def test_what_is_wrong_with_the_file_itself(tmp_path: Path, text: str, expected: str) -> None:
     assert problems(read(tmp_path, text)) == [expected]
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcde", "bcdef", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"config: {'aws:region': \xff\xfe}", "is not UTF-8 text: byte 24 is wrong; save it as UTF-8"),
+        (b"config: &all\n  gpumpi:tags: *all\n", "has an alias that contains itself, line 1; write the value out"),
+        (BOMB.encode(), "has more than 100000 values once its aliases are expanded; write it without them"),
+        (b"[" * 5000, "is nested too deeply; write it flatter"),
+    ],
+    ids=["not UTF-8", "an alias of itself", "an alias bomb", "deeply nested"],
+)
+def test_a_file_that_would_break_the_reader_is_a_problem(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "Pulumi.test.yaml"
+    path.write_bytes(content)
+    raw = stack_file.read(path)
+    assert problems(raw) == [f"Pulumi.test.yaml: {expected}"]
+    assert preflight.examine_aws(raw).problems == raw.problems
+
+
+def test_a_merge_may_be_overridden(tmp_path: Path) -> None:
+    raw = read(
+        tmp_path,
+        """
+        x-pool: &pool {instanceType: g5.xlarge, maxSize: 2}
+        config:
+          aws:region: us-west-2
+          gpumpi:pools:
+            - {<<: *pool, name: train, maxSize: 4}
+        """,
+    )
+    assert problems(raw) == []
+    assert raw.values == {"pools": [{"instanceType": "g5.xlarge", "maxSize": 4, "name": "train"}]}
+
+
+def test_keys_of_the_engine_are_left_to_it(tmp_path: Path) -> None:
+    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'pulumi:tags': {team: ml}, 'pulumi:autonaming': {mode: default}}")
+    assert (problems(raw), raw.values) == ([], {})
+
+
+@pytest.mark.parametrize("text", ["${X}", "us west 2", "US-WEST-2", "us-west-2;"])
+def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Path, text: str) -> None:
+    raw = read(tmp_path, f"config: {{'aws:region': '{text}', 'gpumpi:target': {{kind: eks}}}}")
+    (problem,) = preflight.examine_aws(raw).problems
+    assert str(problem) == f'aws:region: "{text}" is not the name of a region; write one like us-west-2'
+
+
+def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:
+    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: ec2, masterType: c7i.large}}")
+    assert raw.values == {"target": {"kind": "ec2", "headNodeType": "c7i.large"}}
 
 
 def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:

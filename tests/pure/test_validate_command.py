@@ -19,6 +19,7 @@ FINE = """
 config:
   aws:region: us-west-2
   gpumpi:target: {kind: eks}
+  gpumpi:platform: {install: false}
   gpumpi:pools:
     - {name: train, instanceType: p4d.24xlarge, desiredSize: 2, maxSize: 4}
     - {name: cheap, instanceType: g5.xlarge, maxSize: 3, capacity: {kind: spot}}
@@ -39,7 +40,7 @@ def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unreachable(_: Settings) -> Facts:
-    raise FactsError("AWS cannot be asked: there are no credentials")
+    raise FactsError("AWS could not be queried: there are no credentials")
 
 
 def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +68,56 @@ def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFix
     ]
 
 
+WARNS = FINE.replace("kind: eks", "kind: eks, endpointAccess: {publicCidrs: [203.0.113.7/32]}")
+WARNING = (
+    '"203.0.113.7/32" is an example address that nobody has (RFC 5737); write your own, https://checkip.amazonaws.com shows it'
+)
+
+
+def test_warnings_are_printed_and_stop_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.warns.yaml").write_text(WARNS)
+    assert validate.run("warns", folder, offline=False, as_json=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"warning: target.endpointAccess.publicCidrs[0]: {WARNING}"
+    assert lines[-1] == "Pulumi.warns.yaml: no errors, 1 warning"
+    assert validate.run("warns", folder, offline=False, as_json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == [
+        {"path": "target.endpointAccess.publicCidrs[0]", "message": WARNING, "severity": "warning"},
+    ]
+    assert found["ok"] is True
+
+
+def test_a_quota_below_the_maximum_size_is_a_warning_while_it_covers_what_is_created(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quota(vcpus: float) -> None:
+        known = {"L-417A185B": vcpus, "L-1216C47A": 64.0, "L-3819A6DF": 64.0}
+        monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, quotas=known))
+
+    quota(192.0)  # two p4d.24xlarge, which desiredSize asks for
+    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert capsys.readouterr().out.startswith("warning: pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
+    quota(96.0)
+    assert validate.run("fine", folder, offline=False, as_json=False) == 3
+    assert capsys.readouterr().out.startswith("pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/28", "10.0.0.0/32"])
+def test_a_vpc_without_room_for_subnets_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str], cidr: str) -> None:
+    jobs = "[{name: a, pool: cheap, workers: 1, image: 'i:1', command: [x]}]"
+    (folder / "Pulumi.small.yaml").write_text(f"{FINE}  gpumpi:network: {{cidr: {cidr}}}\n  gpumpi:jobs: {jobs}\n")
+    assert validate.run("small", folder, offline=False, as_json=False) == 3
+    assert f'network.cidr: "{cidr}" is a /{cidr[-2:]}; write a /16 to /20' in capsys.readouterr().out.splitlines()
+
+
+def test_a_file_that_cannot_be_read_as_text_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in (b"", b"\xff\xfe", b"config: &a {b: *a}"):
+        (folder / "Pulumi.broken.yaml").write_bytes(content)
+        assert validate.run("broken", folder, offline=False, as_json=False) == 3
+        assert capsys.readouterr().out.splitlines()[-1] == "Pulumi.broken.yaml: 1 problem; nothing was started"
+
+
 def test_offline_says_what_was_not_checked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +133,7 @@ def test_without_aws_the_file_is_checked_and_the_reason_told(
 ) -> None:
     monkeypatch.setattr(preflight, "gather", unreachable)
     assert validate.run("fine", folder, offline=False, as_json=False) == 1
-    reason = "AWS cannot be asked: there are no credentials"
+    reason = "AWS could not be queried: there are no credentials"
     assert capsys.readouterr().out == f"only the file was checked and is fine: {reason}\n"
     assert validate.run("bad", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.splitlines()[-1] == f"only the file was checked: {reason}"
@@ -114,6 +165,7 @@ def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert bad["problems"][0] == {
         "path": "target.logRetentionDays",
         "message": "91 is not a period of CloudWatch Logs; write 90 or 120",
+        "severity": "error",
     }
     assert validate.run("fine", folder, offline=False, as_json=True) == 0
     fine = json.loads(capsys.readouterr().out)

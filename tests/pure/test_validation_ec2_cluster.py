@@ -13,7 +13,7 @@ from tests.pure.world import RESERVATION, existing_network, facts, load, plain_s
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 WORKERS = pool("workers", "g6.48xlarge", 4)
-NO_KUBERNETES = "remove it, a plain EC2 cluster has no Kubernetes"
+NO_KUBERNETES = "remove it, EC2 clusters run without Kubernetes"
 NO_PORT = "remove it and use `scripts/cluster ssh`, which needs no open port"
 
 
@@ -22,24 +22,27 @@ def ssh(**more: Any) -> dict[str, Any]:
 
 
 OFFLINE: dict[str, tuple[Settings, list[str]]] = {
-    "fine": (plain_settings(**ssh(cidrs=["203.0.113.0/24"])), []),
+    "fine": (plain_settings(**ssh(cidrs=["5.10.20.0/24"])), []),
     "a platform": (plain_settings(platform={"queue": False}), [f"platform: is for Kubernetes; {NO_KUBERNETES}"]),
     "labels": (plain_settings({**WORKERS, "labels": {"a": "b"}}), [f"pools[0].labels: are for Kubernetes; {NO_KUBERNETES}"]),
     "an AMI of a pool": (
         plain_settings({**WORKERS, "amiId": "ami-0123456789abcdef0"}),
-        ["pools[0].amiId: is for EKS's nodes; write it to target.amiId, master and workers have one AMI"],
+        ["pools[0].amiId: is for EKS's nodes; write it to target.amiId, head node and workers share one AMI"],
     ),
     "two pools": (
         plain_settings(WORKERS, pool("more", "g6.48xlarge", 1)),
-        ["pools: has 2 entries; a plain EC2 cluster has one group of workers, make another stack for others"],
+        ["pools: has 2 entries; an EC2 cluster has one group of workers, create another stack for others"],
     ),
     "a bad user": (
         plain_settings(target={"user": "Ada L"}),
-        ['target.user: "Ada L" is no name for a Linux user; use lower-case letters, digits, - and _, a letter first, at most 32'],
+        [
+            'target.user: "Ada L" is not a valid Linux user name; '
+            "use lower-case letters, digits, - and _, a letter first, at most 32"
+        ],
     ),
     "root": (
         plain_settings(target={"user": "root"}),
-        ['target.user: "root" is a user of the system; choose another, like mpiuser'],
+        ['target.user: "root" is a system user; choose another, like mpiuser'],
     ),
     "no key": (
         plain_settings(target={"ssh": {"publicKeys": ["ada"]}}),
@@ -48,24 +51,34 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
     "everybody": (
         plain_settings(**ssh(cidrs=["0.0.0.0/0"])),
         [
-            'target.ssh.cidrs[0]: "0.0.0.0/0" is everybody; name your own addresses, or remove it: Session Manager is open',
+            'target.ssh.cidrs[0]: "0.0.0.0/0" is the whole internet; '
+            "list your own addresses, or remove it and use Session Manager",
         ],
     ),
-    "SSH into a network of somebody else": (
-        plain_settings(network=existing_network(), **ssh(cidrs=["203.0.113.0/24"])),
-        [f"target.ssh.cidrs: need a public subnet for the master, but network.subnetIds are private; {NO_PORT}"],
+    "SSH into an existing network": (
+        plain_settings(network=existing_network(), **ssh(cidrs=["5.10.20.0/24"])),
+        [f"target.ssh.cidrs: need a public subnet for the head node, but network.subnetIds are private; {NO_PORT}"],
     ),
     "SSH into a closed network": (
-        plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["203.0.113.0/24"])),
-        [f"target.ssh.cidrs: need a public subnet for the master, but natGateways is none; {NO_PORT}"],
+        plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["5.10.20.0/24"])),
+        [f"target.ssh.cidrs: need a public subnet for the head node, but natGateways is none; {NO_PORT}"],
     ),
     "an open port for nobody": (
-        plain_settings(target={"ssh": {"cidrs": ["203.0.113.0/24"]}}),
-        ["target.ssh.publicKeys: is missing, but cidrs opens the SSH port; name the keys that may come in"],
+        plain_settings(target={"ssh": {"cidrs": ["5.10.20.0/24"]}}),
+        ["target.ssh.publicKeys: is missing, but cidrs opens the SSH port; list the keys that may log in"],
     ),
     "no AMI's id": (
         plain_settings(target={"amiId": "ubuntu"}),
         ['target.amiId: "ubuntu" is not the id of an AMI; it looks like ami-0123456789abcdef0'],
+    ),
+    "the whole internet in two halves": (
+        plain_settings(**ssh(cidrs=["0.0.0.0/1", "128.0.0.0/1"])),
+        ["target.ssh.cidrs: together cover the whole internet; list your own addresses, or remove it and use Session Manager"],
+    ),
+    "a key that ends in a newline": (plain_settings(target={"ssh": {"publicKeys": [f"{KEY}\n"]}}), []),
+    "half a key": (
+        plain_settings(target={"ssh": {"publicKeys": [KEY[:60]]}}),
+        [f'target.ssh.publicKeys[0]: "{KEY[:60]}" is not a public SSH key; write the line of a file like ~/.ssh/id_ed25519.pub'],
     ),
     "one zone": (plain_settings(network={"zones": 1}), []),
 }
@@ -88,7 +101,7 @@ def problems(settings: Settings, known: Facts) -> list[str]:
 
 
 def test_what_exists_is_fine() -> None:
-    for settings in (plain_settings(), plain_settings(pool("workers", "c7i.large", 8), target={"masterType": "c7i.large"})):
+    for settings in (plain_settings(), plain_settings(pool("workers", "c7i.large", 8), target={"headNodeType": "c7i.large"})):
         assert problems(settings, facts(settings)) == []
 
 
@@ -104,16 +117,16 @@ def test_an_account_without_an_ami_is_told_to_build_one() -> None:
 def test_an_ami_that_is_gone_is_named() -> None:
     settings = plain_settings(target={"amiId": "ami-0123456789abcdef0"})
     assert problems(settings, replace(facts(settings), ami=None)) == [
-        'target.amiId: "ami-0123456789abcdef0" is not to be found in us-west-2 of account 123456789012; '
+        'target.amiId: "ami-0123456789abcdef0" was not found in us-west-2 of account 123456789012; '
         "share it, name another, or remove it"
     ]
 
 
 def test_master_and_workers_are_of_one_architecture() -> None:
-    settings = plain_settings(target={"masterType": "c7g.xlarge"})
+    settings = plain_settings(target={"headNodeType": "c7g.xlarge"})
     known = facts(settings)
     assert problems(settings, known) == [
-        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the master\'s c7g.xlarge is arm64; '
+        'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64; '
         "choose types of one architecture, they share an AMI"
     ]
 
@@ -123,7 +136,7 @@ def test_the_master_s_type_must_be_offered_where_the_workers_are() -> None:
     known = facts(settings)
     known = replace(known, offerings={**known.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
     assert problems(replace_zones(settings), known) == [
-        'target.masterType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are; '
+        'target.headNodeType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are; '
         "choose another type, or a zone that offers both: us-west-2a"
     ]
 
@@ -133,7 +146,7 @@ def replace_zones(settings: Settings) -> Settings:
 
 
 def test_master_and_workers_share_the_quota() -> None:
-    settings = plain_settings(target={"masterType": "g6.48xlarge"})
+    settings = plain_settings(target={"headNodeType": "g6.48xlarge"})
     known = facts(settings)
     found = problems(settings, replace(known, quotas={**known.quotas, "L-DB2E81BA": 900.0}))
     assert len(found) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in found[0]
@@ -146,25 +159,26 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "one too few": (
         {"capacity": ODCR, "maxSize": 4},
         {},
-        [f"pools[0].maxSize: 4 is too many, {RESERVATION} has 4 instances, one of them for the master; lower it"],
+        [f"pools[0].maxSize: 4 is too many, {RESERVATION} has 4 instances, one of them for the head node; lower it"],
     ),
     "others use it": (
         {"capacity": ODCR, "maxSize": 3, "desiredSize": 2},
         {"available": 2},
         [
-            f"pools[0].desiredSize: 2 nodes and the master are more than the 2 that are free in {RESERVATION}; write at most 1",
+            f"pools[0].desiredSize: 2 nodes and the head node are more than the 2 that are free in {RESERVATION}; "
+            f"write at most 1",
         ],
     ),
     "others use all of it": (
         {"capacity": ODCR, "maxSize": 3},
         {"available": 0},
-        [f'target.masterType: "p5.48xlarge" cannot start: none is free in {RESERVATION}; choose another type'],
+        [f'target.headNodeType: "p5.48xlarge" cannot start: none is free in {RESERVATION}; choose another type'],
     ),
     "not yet": (
         {"capacity": BLOCK, "maxSize": 3},
         {"kind": "capacity-block", "state": "scheduled"},
         [
-            f'target.masterType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled; create the cluster when it is '
+            f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled; create the cluster when it is '
             "active, or choose a type of another size, which only launches"
         ],
     ),
@@ -175,7 +189,7 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 def test_a_master_that_computes_comes_out_of_the_workers_reservation(case: str) -> None:
     more, changed, expected = RESERVED[case]
     workers = {**pool("workers", "p5.48xlarge", 4), **more}
-    settings = plain_settings(workers, target={"masterType": "p5.48xlarge"})
+    settings = plain_settings(workers, target={"headNodeType": "p5.48xlarge"})
     reservation = replace(CapacityReservation(RESERVATION, "default", "active", "p5.48xlarge", "us-west-2b", 4, 4), **changed)
     assert problems(settings, replace(facts(settings), reservations={RESERVATION: reservation})) == expected
 

@@ -7,9 +7,10 @@ import pytest
 
 from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
+from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
 from tests.pure.mistakes import facts_cluster, facts_network, facts_pools
-from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved
+from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved, text
 from tests.pure.world import (
     ACCOUNT,
     ADMIN,
@@ -33,9 +34,10 @@ CASES = facts_pools.CASES | facts_network.CASES | facts_cluster.CASES
 def test_a_mistake_gets_one_sentence(case: str) -> None:
     sections, pools, changed, expected = CASES[case]
     stack = settings(*pools, **sections)
-    assert [str(problem) for problem in validation.check(stack, facts(stack, **changed))] == expected
+    assert [text(problem) for problem in validation.check(stack, facts(stack, **changed))] == expected
 
 
+NO_ROUTE = subnets(subnet("a", has_route_out=False), subnet("b", has_route_out=False))
 FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "the least stack": ({}, [], {}),
     "one GPU pool": ({}, [pool()], {}),
@@ -50,7 +52,6 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
         [],
         {"existing": Existing("1.35", has_public_endpoint=True)},
     ),
-    "a private endpoint without a word on the platform": ({"platform": {"install": None}}, [], {}),
     "every kind of GPU type": ({}, [pool("a", "p5.48xlarge"), pool("b", "g5g.xlarge"), pool("c", "p6-b300.48xlarge")], {}),
     "EFA on request": ({}, [pool(efa=True)], {}),
     "no EFA on request": ({}, [pool(efa=False)], {}),
@@ -77,6 +78,24 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "quota just enough": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {"L-417A185B": 384.0}}),
     "quota that could not be read": ({}, [pool(instance_type="p5.48xlarge", maxSize=2)], {"quotas": {}}),
+    "a private cluster with every endpoint": (
+        {"network": existing_network()},
+        [],
+        {"subnets": NO_ROUTE, "endpoints": frozenset({*FOR_EKS, "s3"})},
+    ),
+    "a private cluster whose endpoints could not be read": ({"network": existing_network()}, [], {"subnets": NO_ROUTE}),
+    "as many node groups as EKS allows": ({}, [pool(f"p{number}", maxSize=1) for number in range(29)], {}),
+    "a raised quota of node groups": (
+        {},
+        [pool(f"p{number}", maxSize=1) for number in range(30)],
+        {"node_groups_allowed": 40.0},
+    ),
+    "an admin that exists": ({"target": {"admins": [ADMIN]}}, [], {"admins": {ADMIN: ADMIN}}),
+    "a placement group for a pool that grew from two": (
+        {},
+        [pool(instance_type="p5.48xlarge", maxSize=16)],
+        existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2, instance_type="p5.48xlarge", placement="group")),
+    ),
     "versions that could not be read": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
     "version of the cluster that EKS no longer offers": (

@@ -6,6 +6,7 @@ import pytest
 
 from infra import validation
 from tests.pure.mistakes import offline_nodes, offline_stack
+from tests.pure.mistakes.case import text
 from tests.pure.world import FILE_SYSTEM, RESERVATION, existing_network, pool, settings
 
 CASES = offline_stack.CASES | offline_nodes.CASES
@@ -15,7 +16,7 @@ CASES = offline_stack.CASES | offline_nodes.CASES
 def test_a_mistake_gets_one_sentence(case: str) -> None:
     sections, pools, expected = CASES[case]
     found = validation.check_offline(settings(*pools, **sections))
-    assert [str(problem) for problem in found] == [expected]
+    assert [text(problem) for problem in found] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,7 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
         ({"network": {"cidr": "100.64.0.0/20", "zones": 4}}, []),
         ({"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}}, []),
         ({"storage": {"efs": "none"}}, []),
+        ({"storage": {"efs": {"mountPath": "/fsx/"}}}, []),
         ({"stack": "01-single-g5"}, [pool("a" * 20, minSize=2, desiredSize=2)]),
         ({}, [pool(labels={"team": "", "example.com/team": "a.b-c_D"}, placementGroup="mine")]),
         ({}, [pool(capacity={"kind": "targeted-odcr", "reservationId": RESERVATION}, placementGroup="mine")]),
@@ -39,3 +41,13 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
 )
 def test_what_is_allowed_gets_no_sentence(sections: dict[str, Any], pools: list[dict[str, Any]]) -> None:
     assert validation.check_offline(settings(*pools, **sections)) == []
+
+
+def test_two_jobs_of_one_name_are_refused_where_only_one_names_the_default_namespace() -> None:
+    job = {"name": "a", "pool": "train", "workers": 1, "image": "i:1", "command": ["x"]}
+    stack = settings(pool(), platform={"install": True, "namespaces": ["ml"]}, jobs=[job, {**job, "namespace": "ml"}])
+    assert [str(problem) for problem in validation.check_offline(stack)] == [
+        'jobs[1].name: "a" is the name of jobs[0] too; choose another'
+    ]
+    other = settings(pool(), platform={"install": True, "namespaces": ["ml", "b"]}, jobs=[job, {**job, "namespace": "b"}])
+    assert validation.check_offline(other) == []

@@ -109,7 +109,7 @@ def facts(of: Settings, **more: Any) -> Facts:
         addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
     )
     if not of.is_eks:
-        head = known.get(of.ec2.master_type)
+        head = known.get(of.ec2.head_node_type)
         fine = replace(fine, ami=Ami(of.ec2.ami_id or IMAGE, head.architecture if head else "x86_64", "/dev/sda1"))
     if of.network.is_existing:
         fine = replace(fine, vpc=vpc(), subnets=subnets(subnet("a"), subnet("b")))

@@ -249,6 +249,9 @@ def inside(cloud: LocalCloud) -> tuple[LocalStack, dict[str, str]]:
         name: ec2.create_subnet(VpcId=VPC, CidrBlock=cidr, AvailabilityZone=f"us-west-2{zone}")["Subnet"]["SubnetId"]
         for name, cidr, zone in ((ALSO_IN_A, "10.50.128.0/20", "a"), (IN_C, "10.50.144.0/20", "c"))
     }
+    route_table = ec2.describe_route_tables(Filters=[{"Name": "association.subnet-id", "Values": [IN_A]}])["RouteTables"][0]
+    for subnet_id in later.values():  # without a route out they would be refused
+        ec2.associate_route_table(RouteTableId=route_table["RouteTableId"], SubnetId=subnet_id)
     run = made.run("up")
     assert run.ok, run.output
     return made, later

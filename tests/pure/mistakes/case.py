@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from infra.config.problems import Problem
 from infra.facts import CapacityReservation, Existing, ExistingPool, OwnVpc
 from infra.versions import addon_versions
 from tests.pure.world import (
@@ -24,6 +25,11 @@ BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
 NO_SPOT = replace(instance_type("p5.48xlarge"), usage_classes=frozenset({"on-demand", "capacity-block"}))
 WHERE = f"{REGION} of account {ACCOUNT}"
 A, B, C, D = ZONES
+
+
+def text(problem: Problem) -> str:
+    """A problem as the rows have it: warnings say so first."""
+    return str(problem) if problem.is_error else f"warning: {problem}"
 
 
 def reserved(**more: Any) -> dict[str, Any]:

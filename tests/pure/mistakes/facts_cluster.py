@@ -6,6 +6,7 @@ from infra.versions import addon_versions
 from tests.pure.mistakes.case import A, B, C, FactsCase, addons, existing, live
 from tests.pure.world import (
     ACCOUNT,
+    ADMIN,
     VPC,
     existing_network,
     pool,
@@ -32,7 +33,7 @@ CASES: dict[str, FactsCase] = {
         {"target": {"kubernetesVersion": "1.35"}},
         [],
         existing("1.36"),
-        ['target.kubernetesVersion: "1.35" is older than the cluster, which EKS does not take back; write "1.36"'],
+        ['target.kubernetesVersion: "1.35" is older than the version of the cluster, and EKS cannot downgrade; write "1.36"'],
     ),
     "add-on version that EKS does not offer": (
         {"target": {"addonVersions": {"coredns": "v1.0.0-eksbuild.1"}}},
@@ -64,21 +65,21 @@ CASES: dict[str, FactsCase] = {
     # quotas
     "quota of a new account": (
         {},
-        [pool(instance_type="p5.48xlarge", maxSize=4)],
+        [pool(instance_type="p5.48xlarge", minSize=1, maxSize=4)],
         {"quotas": {"L-417A185B": 0.0, "L-1216C47A": 64.0}},
         [
             'pools[0].maxSize: 4 p5.48xlarge need 768 vCPUs, but the quota "Running On-Demand P instances" is 0; '
-            "ask for more (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-417A185B "
+            "request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-417A185B "
             "--desired-value 768 --region us-west-2`) or lower maxSize"
         ],
     ),
     "quota of spot": (
         {},
-        [pool(instance_type="g5.xlarge", maxSize=4, capacity={"kind": "spot"})],
+        [pool(instance_type="g5.xlarge", minSize=3, maxSize=4, capacity={"kind": "spot"})],
         {"quotas": {"L-3819A6DF": 8.0, "L-DB2E81BA": 1000.0, "L-1216C47A": 64.0}},
         [
             'pools[0].maxSize: 4 g5.xlarge need 16 vCPUs, but the quota "All G and VT Spot Instance Requests" is 8; '
-            "ask for more (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-3819A6DF "
+            "request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-3819A6DF "
             "--desired-value 16 --region us-west-2`) or lower maxSize"
         ],
     ),
@@ -87,8 +88,10 @@ CASES: dict[str, FactsCase] = {
         [pool("a", instance_type="g5.xlarge", maxSize=4), pool("b", instance_type="g6.xlarge", maxSize=1)],
         {"quotas": {"L-DB2E81BA": 19.0, "L-1216C47A": 64.0}},
         [
-            'pools: 4 g5.xlarge and 1 g6.xlarge need 20 vCPUs, but the quota "Running On-Demand G and VT instances" is 19; '
-            "ask for more (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA "
+            'warning: pools: 4 g5.xlarge and 1 g6.xlarge need 20 vCPUs, but the quota "Running On-Demand G and VT instances" '
+            "is 19; "
+            ""
+            "request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA "
             "--desired-value 20 --region us-west-2`) or lower maxSize"
         ],
     ),
@@ -97,10 +100,51 @@ CASES: dict[str, FactsCase] = {
         [],
         {"quotas": {"L-1216C47A": 5.0}},
         [
-            "target.system.maxSize: 3 m7i.large need 6 vCPUs, "
+            "warning: target.system.maxSize: 3 m7i.large need 6 vCPUs, "
             'but the quota "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances" is 5; '
-            "ask for more (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-1216C47A "
+            "request an increase (`aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-1216C47A "
             "--desired-value 6 --region us-west-2`) or lower maxSize"
+        ],
+    ),
+    "more pools than node groups": (
+        {},
+        [pool(f"p{number}", instance_type="g5.xlarge", maxSize=1) for number in range(30)],
+        {},
+        [
+            'pools: 30 pools and the system pool are 31 node groups, but the quota "Managed node groups per cluster" is 30; '
+            "request an increase (`aws service-quotas request-service-quota-increase --service-code eks --quota-code L-6D54EA21 "
+            "--desired-value 31 --region us-west-2`), or use fewer pools"
+        ],
+    ),
+    # admins
+    "an admin that does not exist": (
+        {"target": {"admins": [ADMIN]}},
+        [],
+        {"not_found": frozenset({ADMIN})},
+        [f'target.admins[0]: "{ADMIN}" does not exist in account {ACCOUNT}; create the role, or remove it'],
+    ),
+    "an admin under another path": (
+        {"target": {"admins": [ADMIN]}},
+        [],
+        {"admins": {ADMIN: f"arn:aws:iam::{ACCOUNT}:role/team/Admin"}},
+        [f'target.admins[0]: "{ADMIN}" has another path in IAM; write arn:aws:iam::{ACCOUNT}:role/team/Admin'],
+    ),
+    "an admin of another partition": (
+        {"target": {"admins": [f"arn:aws-cn:iam::{ACCOUNT}:role/Admin"]}},
+        [],
+        {},
+        [
+            f'target.admins[0]: "arn:aws-cn:iam::{ACCOUNT}:role/Admin" is in partition aws-cn, but us-west-2 is in aws; '
+            "write an ARN that begins with arn:aws:"
+        ],
+    ),
+    "an admin of another account": (
+        {"target": {"admins": ["arn:aws:iam::999999999999:user/ada"]}},
+        [],
+        {},
+        [
+            'warning: target.admins[0]: "arn:aws:iam::999999999999:user/ada" is in account 999999999999, not in '
+            f"{ACCOUNT}, so it was not checked; make sure that it exists, EKS refuses the ARN otherwise"
         ],
     ),
     # what a cluster cannot leave
@@ -110,7 +154,7 @@ CASES: dict[str, FactsCase] = {
         live(),
         [
             'network.cidr: is "10.1.0.0/16", but the cluster\'s VPC has 10.0.0.0/16, which cannot change; '
-            'write "10.0.0.0/16", or make another stack'
+            'write "10.0.0.0/16", or create another stack'
         ],
     ),
     "its own VPC as an existing one": (
@@ -119,7 +163,7 @@ CASES: dict[str, FactsCase] = {
         live(),
         [
             f"network.vpcId: names a VPC, but the cluster is in {VPC}, which this stack made and manages; "
-            "remove vpcId and subnetIds, or make another stack"
+            "remove vpcId and subnetIds, or create another stack"
         ],
     ),
     "another existing VPC": (
@@ -128,14 +172,14 @@ CASES: dict[str, FactsCase] = {
         live("vpc-0fedcba9876543210", own=False),
         [
             "network.vpcId: is not vpc-0fedcba9876543210, which the cluster is in and cannot leave; "
-            "name that one, or make another stack"
+            "name that one, or create another stack"
         ],
     ),
     "a new VPC for a cluster in an existing one": (
         {},
         [],
         live(own=False),
-        [f"network.vpcId: is not {VPC}, which the cluster is in and cannot leave; name that one, or make another stack"],
+        [f"network.vpcId: is not {VPC}, which the cluster is in and cannot leave; name that one, or create another stack"],
     ),
     "a zone of the control plane left out": (
         {"network": {"zones": [A, C]}},
@@ -143,7 +187,7 @@ CASES: dict[str, FactsCase] = {
         live(),
         [
             f"network.zones: leaves out {B}, but the control plane is in {A} and {B}, which it cannot leave; "
-            "add what is missing, or make another stack"
+            "add what is missing, or create another stack"
         ],
     ),
     "fewer zones than the control plane has": (
@@ -152,7 +196,7 @@ CASES: dict[str, FactsCase] = {
         live(zones=(A, B, C)),
         [
             f"network.zones: asks for 2, but the control plane is in {A}, {B} and {C}, which it cannot leave; "
-            "ask for 3, or make another stack"
+            "ask for 3, or create another stack"
         ],
     ),
     "no subnet in a zone of the control plane": (
@@ -161,7 +205,7 @@ CASES: dict[str, FactsCase] = {
         live(own=False, zones=(A, C)),
         [
             f"network.subnetIds: name no subnet in {C}, but the control plane is in {A} and {C}, which it cannot leave; "
-            "name one, or make another stack"
+            "name one, or create another stack"
         ],
     ),
     # caller
@@ -169,15 +213,15 @@ CASES: dict[str, FactsCase] = {
         {},
         [],
         {"caller": Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:root", None)},
-        [f"caller: arn:aws:iam::{ACCOUNT}:root is the account's root, to which EKS gives no access; use an IAM user or role"],
+        [f"caller: arn:aws:iam::{ACCOUNT}:root is the account's root user, which EKS gives no access; use an IAM user or role"],
     ),
     "role that cannot be looked up": (
         {},
         [],
         {"caller": Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada", None)},
         [
-            f"caller: arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada is a session of a role that cannot be looked up; "
-            "allow it iam:GetRole, or name its role in target.admins"
+            f"caller: arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada is a session of a role that IAM would not describe; "
+            "allow it iam:GetRole, or list its role in target.admins"
         ],
     ),
     # platform

@@ -29,7 +29,7 @@ CASES: dict[str, FactsCase] = {
         {"network": existing_network()},
         [],
         {"vpc": vpc(dns_hostnames=False)},
-        [f"network.vpcId: {VPC} has enableDnsHostnames off, without which nodes do not find the cluster; switch it on"],
+        [f"network.vpcId: {VPC} has enableDnsHostnames off, so nodes cannot find the cluster; turn it on"],
     ),
     "VPC over the services": (
         {"network": existing_network()},
@@ -53,6 +53,18 @@ CASES: dict[str, FactsCase] = {
         [
             f"network.subnetIds[0]: {subnet_id('a')} is public, its routes lead to an internet gateway; "
             "name a private one, since nodes get no public addresses"
+        ],
+    ),
+    "subnet without a route out": (
+        {"network": existing_network()},
+        [],
+        {
+            "subnets": subnets(subnet("a"), subnet("b", has_route_out=False)),
+            "endpoints": frozenset({"ec2", "ecr.api", "ecr.dkr", "sts"}),
+        },
+        [
+            f"network.subnetIds[1]: {subnet_id('b')} has no route out of the VPC, and {VPC} has no endpoints for eks, eks-auth, "
+            "elasticfilesystem and s3; route the subnet to a NAT or transit gateway, or create the endpoints"
         ],
     ),
     "subnets of one zone": (

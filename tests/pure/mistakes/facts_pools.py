@@ -25,7 +25,29 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             'pools[0].instanceType: "p3.16xlarge" is not an instance type in us-west-2; '
-            "did you mean g6.16xlarge, g5.16xlarge or g6e.16xlarge?"
+            "did you mean p3dn.24xlarge, p4d.24xlarge or p4de.24xlarge?"
+        ],
+    ),
+    "type that the Region lacks": (
+        {},
+        [pool(instance_type="p5.48xlarge")],
+        {
+            "instance_types": {"m7i.large": instance_type("m7i.large")},
+            "type_names": frozenset({"g5.48xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5en.48xlarge", "m7i.large"}),
+        },
+        [
+            'pools[0].instanceType: "p5.48xlarge" is not an instance type in us-west-2; '
+            "did you mean p5en.48xlarge, p4d.24xlarge or p4de.24xlarge?"
+        ],
+    ),
+    "a pool that grew without a placement group": (
+        {},
+        [pool(instance_type="p5.48xlarge", maxSize=16)],
+        existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 1, instance_type="p5.48xlarge", placement="apart")),
+        [
+            "warning: pools[0].placementGroup: train was created with maxSize 1, so auto keeps its nodes out of a cluster "
+            "placement group, and EFA between nodes is slower; name a cluster placement group of yours (rolls the nodes), "
+            "or give the pool another name (replaces it)"
         ],
     ),
     "nothing like a type": (
@@ -128,7 +150,7 @@ CASES: dict[str, FactsCase] = {
         },
         [
             'pools[0].instanceType: "g5.8xlarge" is not offered in us-west-2a, where the pool is; '
-            "give the pool another name, or set its zone, to have it made anew"
+            "give the pool another name, or set its zone, to have it recreated"
         ],
     ),
     "system type not offered": (
@@ -142,7 +164,7 @@ CASES: dict[str, FactsCase] = {
         {},
         [pool(amiId=IMAGE)],
         {"not_found": frozenset({IMAGE})},
-        [f'pools[0].amiId: "{IMAGE}" is not to be found in {WHERE}; share it, or name another'],
+        [f'pools[0].amiId: "{IMAGE}" was not found in {WHERE}; share it, or name another'],
     ),
     "image of another architecture": (
         {},
@@ -224,7 +246,7 @@ CASES: dict[str, FactsCase] = {
         {**reserved(), **existing("1.35", (A, B), train=ExistingPool(A, 0, 0, 2))},
         [
             f"pools[0].capacity.reservationId: {RESERVATION} is in us-west-2b, but the pool is in us-west-2a; "
-            "give the pool another name, or set zone: us-west-2b, to have it made anew"
+            "give the pool another name, or set zone: us-west-2b, to have it recreated"
         ],
     ),
     "reservation of another type": (

@@ -10,12 +10,12 @@ CASES: dict[str, OfflineCase] = {
     "CIDR bad": (
         {"network": {"cidr": "10.0.0.0/33"}},
         [],
-        'network.cidr: "10.0.0.0/33" is not a range of IPv4 addresses; write one like 10.0.0.0/16',
+        'network.cidr: "10.0.0.0/33" is not an IPv4 CIDR block; write one like 10.0.0.0/16',
     ),
     "CIDR with bits of the host": (
         {"network": {"cidr": "10.1.2.0/16"}},
         [],
-        'network.cidr: "10.1.2.0/16" is not the beginning of a /16; write 10.1.0.0/16 or 10.1.2.0/32',
+        'network.cidr: "10.1.2.0/16" has host bits set; write 10.1.0.0/16 or 10.1.2.0/32',
     ),
     "CIDR too small": ({"network": {"cidr": "10.0.0.0/24"}}, [], 'network.cidr: "10.0.0.0/24" is a /24; write a /16 to /20'),
     "CIDR too large": ({"network": {"cidr": "10.0.0.0/8"}}, [], 'network.cidr: "10.0.0.0/8" is a /8; write a /16 to /20'),
@@ -52,12 +52,12 @@ CASES: dict[str, OfflineCase] = {
     "zone twice": (
         {"network": {"zones": ["us-west-2a", "us-west-2b", "us-west-2a"]}},
         [],
-        'network.zones[2]: "us-west-2a" is named twice; remove one',
+        'network.zones[2]: "us-west-2a" is listed twice; remove one',
     ),
     "no way out": (
         {"network": {"natGateways": "none"}},
         [],
-        'network.natGateways: "none" leaves nodes without a way to AWS; add interfaceEndpoints: true',
+        'network.natGateways: "none" leaves nodes without a route to AWS; add interfaceEndpoints: true',
     ),
     "new and existing VPC": (
         {"network": {**existing_network(), "cidr": "10.0.0.0/16"}},
@@ -87,28 +87,38 @@ CASES: dict[str, OfflineCase] = {
     "subnet twice": (
         {"network": existing_network(subnet_id("a"), subnet_id("b"), subnet_id("a"))},
         [],
-        f'network.subnetIds[2]: "{subnet_id("a")}" is named twice; remove one',
+        f'network.subnetIds[2]: "{subnet_id("a")}" is listed twice; remove one',
     ),
     # storage
     "mount path that is relative": (
         {"storage": {"efs": {"mountPath": "shared"}}},
         [],
-        'storage.efs.mountPath: "shared" is not an absolute, plain path; write one like /shared',
+        'storage.efs.mountPath: "shared" is not an absolute path of letters, digits and . _ -; write one like /shared',
     ),
     "mount path that climbs": (
         {"storage": {"efs": {"mountPath": "/data/../etc"}}},
         [],
-        'storage.efs.mountPath: "/data/../etc" is not an absolute, plain path; write one like /shared',
+        'storage.efs.mountPath: "/data/../etc" is not an absolute path of letters, digits and . _ -; write one like /shared',
     ),
     "mount path of the system": (
         {"storage": {"efs": {"mountPath": "/usr/shared"}}},
         [],
-        'storage.efs.mountPath: "/usr/shared" belongs to the system; write one like /shared',
+        'storage.efs.mountPath: "/usr/shared" is a system folder; write one like /shared',
+    ),
+    "mount path with a space": (
+        {"storage": {"efs": {"mountPath": "/my data"}}},
+        [],
+        'storage.efs.mountPath: "/my data" is not an absolute path of letters, digits and . _ -; write one like /shared',
+    ),
+    "mount path over sockets": (
+        {"storage": {"efs": {"mountPath": "/run/shared"}}},
+        [],
+        'storage.efs.mountPath: "/run/shared" is a system folder; write one like /shared',
     ),
     "mount path that is all": (
         {"storage": {"efs": {"mountPath": "/"}}},
         [],
-        'storage.efs.mountPath: "/" belongs to the system; write one like /shared',
+        'storage.efs.mountPath: "/" is a system folder; write one like /shared',
     ),
     "backup of an existing file system": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM, "backup": True}}},
@@ -172,12 +182,12 @@ CASES: dict[str, OfflineCase] = {
     "label key": (
         {},
         [pool(labels={"my team": "x"})],
-        "pools[0].labels.my team: is no key for a label; write one like team or example.com/team",
+        "pools[0].labels.my team: is not a valid label key; write one like team or example.com/team",
     ),
     "label value": (
         {},
         [pool(labels={"team": "a b"})],
-        'pools[0].labels.team: "a b" is no value for a label; use at most 63 letters, digits and inner - _ .',
+        'pools[0].labels.team: "a b" is not a valid label value; use at most 63 letters, digits and inner - _ .',
     ),
     # capacity
     "no reservation": (

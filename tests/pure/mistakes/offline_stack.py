@@ -64,43 +64,67 @@ CASES: dict[str, OfflineCase] = {
     "public without CIDRs": (
         {"target": {"endpointAccess": {"public": True}}},
         [],
-        "target.endpointAccess.publicCidrs: is missing, but public is true; name who may reach it, like [203.0.113.0/24]",
+        "target.endpointAccess.publicCidrs: is missing, but public is true; list the addresses to allow, like [203.0.113.0/24]",
     ),
     "CIDRs without public": (
-        {"target": {"endpointAccess": {"public": False, "publicCidrs": ["203.0.113.0/24"]}}},
+        {"target": {"endpointAccess": {"public": False, "publicCidrs": ["5.10.20.0/24"]}}},
         [],
-        "target.endpointAccess.public: is false, but publicCidrs names somebody; remove one of them",
+        "target.endpointAccess.public: is false, but publicCidrs lists addresses; remove one of them",
     ),
     "everybody": (
         {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/0"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "0.0.0.0/0" is everybody; name your own addresses, or set allowAnywhere: true',
+        'target.endpointAccess.publicCidrs[0]: "0.0.0.0/0" is the whole internet; '
+        "list your own addresses, or set allowAnywhere: true",
     ),
     "no CIDR": (
-        {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.0/24", "office"]}}},
+        {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "office"]}}},
         [],
-        'target.endpointAccess.publicCidrs[1]: "office" is not a range of IPv4 addresses; write one like 203.0.113.0/24',
+        'target.endpointAccess.publicCidrs[1]: "office" is not an IPv4 CIDR block; write one like 203.0.113.0/24',
+    ),
+    "a single address": (
+        {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.30"]}}},
+        [],
+        'target.endpointAccess.publicCidrs[0]: "5.10.20.30" is a single address, not a CIDR block; write 5.10.20.30/32',
+    ),
+    "the whole internet in two halves": (
+        {"target": {"endpointAccess": {"publicCidrs": ["0.0.0.0/1", "128.0.0.0/1"]}}},
+        [],
+        "target.endpointAccess.publicCidrs: together cover the whole internet; "
+        "list your own addresses, or set allowAnywhere: true",
+    ),
+    "an example address left in": (
+        {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}},
+        [],
+        'warning: target.endpointAccess.publicCidrs[0]: "203.0.113.7/32" is an example address that nobody has (RFC 5737); '
+        "write your own, https://checkip.amazonaws.com shows it",
+    ),
+    "a platform that nobody asked for and nobody gets": (
+        {"platform": {"install": None}},
+        [],
+        "warning: platform.install: is missing: the Kubernetes API has no public endpoint, so `pulumi up` does not install the "
+        "platform and jobs cannot run; list your address in target.endpointAccess.publicCidrs, write true and run `pulumi up` "
+        "inside the network, or write false",
     ),
     "bits of the host": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.5/24"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "203.0.113.5/24" is not the beginning of a /24; '
-        "write 203.0.113.0/24 or 203.0.113.5/32",
+        'target.endpointAccess.publicCidrs[0]: "203.0.113.5/24" has host bits set; write 203.0.113.0/24 or 203.0.113.5/32',
     ),
     "private CIDR": (
         {"target": {"endpointAccess": {"publicCidrs": ["10.1.0.0/16"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is private; from there the private endpoint is reached, remove it',
+        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is a private range, which reaches the private endpoint; remove it',
     ),
     "CIDR twice": (
-        {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.0/24", "203.0.113.0/24"]}}},
+        {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "5.10.20.0/24"]}}},
         [],
-        'target.endpointAccess.publicCidrs[1]: "203.0.113.0/24" is named twice; remove one',
+        'target.endpointAccess.publicCidrs[1]: "5.10.20.0/24" is listed twice; remove one',
     ),
     "more CIDRs than EKS takes": (
-        {"target": {"endpointAccess": {"publicCidrs": [f"203.0.113.{number}/32" for number in range(41)]}}},
+        {"target": {"endpointAccess": {"publicCidrs": [f"5.10.20.{number}/32" for number in range(41)]}}},
         [],
-        "target.endpointAccess.publicCidrs: has 41 entries; EKS takes 40",
+        "target.endpointAccess.publicCidrs: has 41 entries; EKS accepts at most 40",
     ),
     "admin that is no ARN": (
         {"target": {"admins": ["ada"]}},
@@ -116,13 +140,13 @@ CASES: dict[str, OfflineCase] = {
     "admin that is a session": (
         {"target": {"admins": ["arn:aws:sts::123456789012:assumed-role/Ops/ada"]}},
         [],
-        'target.admins[0]: "arn:aws:sts::123456789012:assumed-role/Ops/ada" is a session; '
-        "write its role, like arn:aws:iam::123456789012:role/Ops",
+        'target.admins[0]: "arn:aws:sts::123456789012:assumed-role/Ops/ada" is a session of a role; '
+        "write the role, like arn:aws:iam::123456789012:role/Ops",
     ),
     "admin twice": (
         {"target": {"admins": ["arn:aws:iam::123456789012:user/ada"] * 2}},
         [],
-        'target.admins[1]: "arn:aws:iam::123456789012:user/ada" is named twice; remove one',
+        'target.admins[1]: "arn:aws:iam::123456789012:user/ada" is listed twice; remove one',
     ),
     # platform
     "no namespace": (
@@ -153,17 +177,17 @@ CASES: dict[str, OfflineCase] = {
     "namespace twice": (
         {"platform": {"namespaces": ["jobs", "jobs"]}},
         [],
-        'platform.namespaces[1]: "jobs" is named twice; remove one',
+        'platform.namespaces[1]: "jobs" is listed twice; remove one',
     ),
     "no CPU at all": (
         {"platform": {"cpuRequestFactor": 0}},
         [],
-        "platform.cpuRequestFactor: 0.0 is not above 0 and up to 1",
+        "platform.cpuRequestFactor: must be greater than 0 and at most 1 (got 0.0)",
     ),
     "more CPU than there is": (
         {"platform": {"cpuRequestFactor": 1.5}},
         [],
-        "platform.cpuRequestFactor: 1.5 is not above 0 and up to 1",
+        "platform.cpuRequestFactor: must be greater than 0 and at most 1 (got 1.5)",
     ),
     "no minute": ({"platform": {"idleMinutes": 0}}, [], "platform.idleMinutes: 0 is not possible; write 1 to 1440"),
     "registry with a scheme": (
@@ -200,12 +224,12 @@ CASES: dict[str, OfflineCase] = {
     "tag key": (
         {"tags": {"what?": "x"}},
         [],
-        "tags.what?: is no key for a tag; use 1 to 128 letters, digits, spaces and + - = . _ : / @",
+        "tags.what?: is not a valid tag key; use 1 to 128 letters, digits, spaces and + - = . _ : / @",
     ),
     "tag value": (
         {"tags": {"note": "a|b"}},
         [],
-        'tags.note: "a|b" is no value for a tag; use at most 256 letters, digits, spaces and + - = . _ : / @',
+        'tags.note: "a|b" is not a valid tag value; use at most 256 letters, digits, spaces and + - = . _ : / @',
     ),
     "too many tags": ({"tags": {f"tag-{number}": "x" for number in range(21)}}, [], "tags: has 21 tags; write at most 20"),
     "no cost center": ({"costCenter": ""}, [], "costCenter: is empty; write a name, or remove the key"),
