@@ -178,7 +178,7 @@ def test_the_platform_comes_up_runs_jobs_and_goes_without_a_word_to_aws(rack: Ra
     control.forget_calls()
     stack = rack.stack("mine", admin)
     checked = rack.jobs.cluster("validate", "-s", "mine", "--config-dir", str(rack.folder))
-    assert checked.code == 0 and "no device plugin has said yet how many there are" in checked.out, checked.out + checked.err
+    assert checked.code == 0 and "no device plugin has reported yet how many there are" in checked.out, checked.out + checked.err
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     again = stack.run("up")

@@ -183,7 +183,7 @@ def test_a_job_that_is_deleted_while_it_runs_is_told_to_who_follows_it(job_clust
         read_to(process.stdout, "runs")
         assert job_cluster.kubectl("delete", "mpijob", "deleted", "-n", "mpi-jobs").code == 0
         _, err = process.communicate(timeout=240)
-    assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was removed")
+    assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was deleted")
     wait_until(lambda: job_cluster.remains("deleted"), lambda found: found == [])
 
 

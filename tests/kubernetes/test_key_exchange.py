@@ -177,4 +177,4 @@ def test_an_image_without_an_sdk_is_told_and_nobody_goes_on_following(job_cluste
         job_cluster.cluster("cancel", name)
     assert done.code == 1, done.out + done.err
     assert re.search(rf"cluster submit: {name}-\S+: python3 of the image has no boto3, by which keyExchange s3 ", done.err)
-    assert f"remove the job, which can never run: scripts/cluster cancel {name}" in done.err
+    assert f"the job can never run, delete it: scripts/cluster cancel {name}" in done.err

@@ -111,7 +111,7 @@ def test_who_cannot_ask_kubernetes_sees_what_aws_knows_and_is_told(job_cluster: 
     done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
     assert done.code == 5
     assert (pool(done.json)["wanted"], pool(done.json)["ready"]) == (2, None)
-    assert done.json["unknown"][0].startswith("what runs in it: no cluster answers at https://")
+    assert done.json["unknown"][0].startswith("what runs in the cluster: no cluster answers at https://")
 
 
 def test_who_cannot_ask_aws_or_names_another_cluster_is_told(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -119,6 +119,6 @@ def test_who_cannot_ask_aws_or_names_another_cluster_is_told(job_cluster: JobClu
     other.write_text((SOURCE / f"Pulumi.{STACK}.yaml").read_text().replace("kind: eks", "kind: existing"))
     done = job_cluster.cluster("status", "-s", "other", "--config-dir", str(tmp_path))
     assert done.code == 3
-    assert "the kubeconfig leads to cluster gpumpi-jobs, not to gpumpi-other" in done.err
+    assert "the kubeconfig belongs to cluster gpumpi-jobs, not to gpumpi-other" in done.err
     refused = job_cluster.cluster(*OF_STACK, **NO_AWS)
     assert refused.code == 5 and "cannot be had" in refused.err
