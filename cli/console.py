@@ -41,7 +41,8 @@ class Listing:
             table.add_column(heading, justify="right" if heading in self._right else "left", overflow="fold")
         for cells in self._rows:
             table.add_row(*cells)
-        if Measurement.get(console, options, table).minimum <= options.max_width:
+        needed = Measurement.get(console, options.update(max_width=ENDLESS), table).minimum
+        if needed <= options.max_width:
             yield table
         else:
             yield from self._blocks()

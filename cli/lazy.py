@@ -42,7 +42,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """The real command. Raises CommandError where it cannot work."""
         if self._verb.needs_clone and installation.CLONE is None:
-            raise CommandError(f"this verb needs a clone of the repository; run `scripts/cluster {self._path}` in one")
+            raise CommandError(f"`{self._path}` needs files of the repository; clone it and run the command there")
         module, _, function = self._verb.target.partition(":")
         callback = getattr(import_module(module), function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))

@@ -108,5 +108,16 @@ def every_command() -> Iterator[tuple[str, Any]]:
             yield name, one.load()
 
 
+def markdown() -> str:
+    """The table in docs/command-line.md."""
+    lines = ["| verb | what it does |", "|---|---|"]
+    for panel, verbs in VERBS.items():
+        lines.append(f"| **{panel}** | |")
+        for name, verb in verbs.items():
+            lines.append(f"| `{name}` | {verb.summary} |")
+            lines += [f"| `{name} {inner}` | {one.summary} |" for inner, one in verb.verbs.items()]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     app(prog_name=NAME)

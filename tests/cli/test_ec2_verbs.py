@@ -225,12 +225,12 @@ def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
     head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(
-        Bucket=bucket, Key=f"nodes/AROAOTHER:{master.id}/notice.json", Body=b'{"address": "%s"}' % master.address.encode()
+        Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=b'{"address": "%s"}' % head_node.address.encode()
     )
-    assert world.cluster.notice(master) is None
-    key = f"nodes/{world.cluster._role_id(master)}:{master.id}/notice.json"
+    assert world.cluster.notice(head_node) is None
+    key = f"nodes/{world.cluster._role_id(head_node)}:{head_node.id}/notice.json"
     clients.s3.put_object(Bucket=bucket, Key=key, Body=b'{"address": "10.9.9.9", "host_keys": []}')
-    assert world.cluster.notice(master) is None
+    assert world.cluster.notice(head_node) is None
 
 
 @pytest.mark.parametrize(("stack", "message"), [("local", "target.kind is eks, not ec2"), ("nothing", "nothing")])

@@ -145,10 +145,8 @@ def test_an_unknown_stack_is_told_with_those_that_there_are(
 ) -> None:
     said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)
     assert said.code == 4
-    assert (
-        said.err
-        == f'cluster local {verb}: there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice\n'
-    )
+    reason = f'there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice'
+    assert said.err == f"cluster local {verb}: {reason}\n"
     assert said.out == ""
 
 
@@ -157,10 +155,8 @@ def test_an_unknown_stack_is_told_with_those_that_there_are(
 def test_a_stack_that_was_never_created_has_nothing_to_show(checkout: Checkout, cloud_home: Path, name: str, verb: str) -> None:
     said = checkout.local(verb, cloud_home, "-s", name)
     assert said.code == 4
-    assert (
-        said.err
-        == f'cluster local {verb}: there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}\n'
-    )
+    reason = f'there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}'
+    assert said.err == f"cluster local {verb}: {reason}\n"
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs", "grant", "recover"])
