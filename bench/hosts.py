@@ -20,7 +20,7 @@ from rich.table import Table
 
 from bench.platform_cluster import machine
 from cli import hostfile, wait
-from cli.plain_cluster import PlainCluster
+from cli.ec2_cluster import DeployedEc2Cluster
 from localcloud.hosts.capability import VARIABLE, examine
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -67,7 +67,7 @@ class Bench:
         self._stack.set_config("gpumpi:target.ssh.publicKeys[0]", key.with_suffix(".pub").read_text().strip())
         self._stack.set_config("gpumpi:pools[0].maxSize", str(max(NODES) - 1))
         os.environ.update(self._environment)  # commands read the AWS settings from there, as in a user's shell
-        self._cluster = PlainCluster(STACK, self._stack.project)
+        self._cluster = DeployedEc2Cluster(STACK, self._stack.project)
 
     def start(self) -> Start:
         load, seconds = _load(), _clock()

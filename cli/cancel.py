@@ -1,36 +1,49 @@
-"""`scripts/cluster cancel`: a job and everything that belongs to it goes."""
+"""`cancel`: delete a job and everything that belongs to it."""
 
-import json
-import time
-from typing import Final
+from typing import Annotated, Final
 
-from cli import job_objects
-from cli.cluster_access import Failed
-from cli.exit_codes import FINE, NO_CLUSTER
-from cli.submit import Where, failed
+import typer
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-PATIENCE_SECONDS: Final = 120.0
-EVERY_SECONDS: Final = 0.5
+from cli import job_objects, options
+from cli.cluster_access import Access, Cluster
+from cli.console import print_json
+from cli.errors import CommandError
+from cli.exit_codes import OK
+from cli.job_state import JobState
+
+PODS_GONE_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.5
 
 
-def run(name: str, where: Where, *, wait: bool, as_json: bool) -> int:
-    try:
-        cluster = where.connect()
-        namespace = job_objects.default_namespace(cluster, where.namespace)
-        state = job_objects.find(cluster, name, namespace)
-        cluster.delete(state.kind, state.object_name, namespace)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while wait and (left := job_objects.pods(cluster, state)):
-            if time.monotonic() > end:
-                named = ", ".join(pod["metadata"]["name"] for pod in left[:3])
-                raise Failed(
-                    f"job {name} is removed, but after {PATIENCE_SECONDS:.0f} s pods are still there: {named}", NO_CLUSTER
-                )
-            time.sleep(EVERY_SECONDS)
-    except Failed as error:
-        return failed("cancel", error, as_json=as_json)
+def command(
+    name: Annotated[str, typer.Argument(help="Job name.")],
+    wait: Annotated[bool, typer.Option(help="Wait until its pods are gone.")] = True,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """Running jobs are stopped."""
+    cluster = Access(kubeconfig, context).connect()
+    place = job_objects.default_namespace(cluster, namespace)
+    state = job_objects.find(cluster, name, place)
+    cluster.delete(state.kind, state.object_name, place)
+    if wait:
+        _wait_for_pods(cluster, state)
     if as_json:
-        print(json.dumps({"name": name, "namespace": namespace, "was": state.phase}, indent=1))
+        print_json({"name": name, "namespace": place, "was": state.phase})
     else:
-        print(f"job {name} removed")
-    return FINE
+        print(f"job {name} deleted")
+    return OK
+
+
+def _wait_for_pods(cluster: Cluster, state: JobState) -> None:
+    polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(PODS_GONE_SECONDS), wait=wait_fixed(POLL_SECONDS))
+    try:
+        polling(job_objects.pods, cluster, state)
+    except RetryError as timeout:
+        left = ", ".join(pod["metadata"]["name"] for pod in timeout.last_attempt.result()[:3])
+        raise CommandError(
+            f"job {state.name} is deleted, but after {PODS_GONE_SECONDS:.0f} s pods are still there: {left}"
+        ) from None

@@ -1,11 +1,13 @@
-"""A Kubernetes cluster by its kubeconfig. Whatever goes wrong is one sentence."""
+"""A Kubernetes cluster, reached through a kubeconfig. Every failure is a CommandError with one sentence."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from cli.exit_codes import NO_CLUSTER, NOT_FOUND, REFUSED
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED, UNREACHABLE
 from infra.config.messages import shown
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, VERSION, ClusterDescription
 from infra.kubernetes import kubeconfigs
@@ -28,24 +30,9 @@ PATHS: Final = {
     "StatefulSet": "apis/apps/v1/{namespace}statefulsets",
     "Workload": "apis/kueue.x-k8s.io/v1beta2/{namespace}workloads",
 }
-"""Where the API has each kind that jobs are made of."""
+"""API path of each kind that jobs consist of."""
 
 Object = dict[str, Any]
-
-
-class Failed(Exception):
-    """A verb cannot go on; the message is for the user."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Missing(Failed):
-    """What was asked for is not there."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, NOT_FOUND)
 
 
 class Cluster:
@@ -53,25 +40,29 @@ class Cluster:
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         try:
-            self._way = kubeconfigs.load(kubeconfig, context)
+            self._connection = kubeconfigs.load(kubeconfig, context)
         except kubeconfigs.Unusable as error:
-            raise Failed(str(error), NO_CLUSTER) from None
+            raise CommandError(str(error), UNREACHABLE) from None
 
     def __repr__(self) -> str:
-        return f"{self._way.context} at {self.server}"
+        return f"{self._connection.context} at {self.server}"
+
+    @property
+    def _context(self) -> str:
+        return f"context {shown(self._connection.context)}"
 
     @property
     def server(self) -> str:
-        """Its address."""
-        return self._way.server
+        """Address of the API server."""
+        return self._connection.server
 
     @property
     def namespace(self) -> str | None:
-        """Of the context."""
-        return self._way.namespace
+        """The context's namespace."""
+        return self._connection.namespace
 
     def version(self) -> str:
-        """Of Kubernetes, like `v1.35.0`."""
+        """Kubernetes version, like `v1.35.0`."""
         return str(self._call("GET", "version", doing="ask for its version")["gitVersion"])
 
     # --- requests ------------------------------------------------------------------------------------------------------
@@ -81,18 +72,18 @@ class Cluster:
         return found
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """The object, or None where there is none, or no such kind."""
+        """The object; None if it, or its kind, does not exist."""
         try:
             return self.get(kind, name, namespace)
-        except Missing:
+        except NotFound:
             return None
 
     def list(self, kind: str, namespace: str | None = None, selector: Mapping[str, str] | None = None) -> "list[Object]":
-        """All of a kind; none where the cluster does not know the kind."""
+        """All objects of a kind; empty if the cluster does not have the kind."""
         query = {"labelSelector": ",".join(f"{key}={value}" for key, value in selector.items())} if selector else {}
         try:
             answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
-        except Missing:
+        except NotFound:
             return []
         items: list[Object] = answer["items"]
         return items
@@ -115,7 +106,7 @@ class Cluster:
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
     ) -> Iterator[str]:
-        """Lines of a container's log, each with its time in front. Ends when the container does, or the connection."""
+        """Lines of a container's log, each after its timestamp. Ends when the container or the connection ends."""
         import urllib3.exceptions
 
         query = {"timestamps": "true", "follow": "true" if follow else "false"}
@@ -131,7 +122,7 @@ class Cluster:
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode(errors="replace") for line in lines)
         except urllib3.exceptions.HTTPError:
-            return  # the caller looks whether the container still runs
+            return  # the caller checks whether the container still runs
         finally:
             answer.release_conn()
         if rest:
@@ -150,15 +141,15 @@ class Cluster:
         from kubernetes.client.exceptions import ApiException
 
         try:
-            answer = self._way.call(method, path, query, body, stream=stream)
+            answer = self._connection.call(method, path, query, body, stream=stream)
         except ApiException as error:
             raise self._refused(error, doing) from None
         except kubeconfigs.NoAnswer as error:
-            raise Failed(f"no cluster answers at {self.server} ({error})", NO_CLUSTER) from None
+            raise CommandError(f"no cluster answers at {self.server} ({error})", UNREACHABLE) from None
         return answer if stream else json.loads(answer.data)
 
-    def _refused(self, error: Any, doing: str) -> Failed:
-        """What the API server says, in our words."""
+    def _refused(self, error: Any, doing: str) -> CommandError:
+        """What the API server reports, as one sentence."""
         try:
             status: Mapping[str, Any] = json.loads(error.body)
         except (TypeError, ValueError):
@@ -166,38 +157,48 @@ class Cluster:
         message = str(status.get("message") or error.reason or "no reason given")
         match error.status:
             case 401:
-                way_out = "renew them (`aws sso login`, or a new kubeconfig)"
-                return Failed(
-                    f"{self.server} does not accept the credentials of context {shown(self._way.context)}; {way_out}", NO_CLUSTER
-                )
+                fix = "renew them (`aws sso login`, or a new kubeconfig)"
+                return CommandError(f"{self.server} does not accept the credentials of {self._context}; {fix}", UNREACHABLE)
             case 403 if "namespaces" in message and "not found" in message:
-                return Missing(message)
+                return NotFound(message)
             case 403 if status.get("reason") == "Forbidden" and "cannot" in message:
-                return Failed(f"context {shown(self._way.context)} may not {doing}; ask for access: {message}", NO_CLUSTER)
+                return CommandError(f"{self._context} may not {doing}; ask for access: {message}", UNREACHABLE)
             case 404:
-                return Missing(f"cannot {doing}: {message}")
+                return NotFound(f"cannot {doing}: {message}")
             case 409:
-                return Failed(f"cannot {doing}: it is there already", REFUSED)
+                return CommandError(f"cannot {doing}: it already exists", REFUSED)
             case 400 | 403 | 422:
-                return Failed(f"cannot {doing}: {message}", REFUSED)
-        return Failed(f"cannot {doing}: {self.server} answers {error.status}: {message}", NO_CLUSTER)
+                return CommandError(f"cannot {doing}: {message}", REFUSED)
+        return CommandError(f"cannot {doing}: {self.server} answers {error.status}: {message}", UNREACHABLE)
 
-    # --- what up left --------------------------------------------------------------------------------------------------
+    # --- what `pulumi up` left there -----------------------------------------------------------------------------------
 
     def description(self) -> ClusterDescription:
-        """What `pulumi up` wrote about the cluster."""
+        """The description of the cluster that `pulumi up` wrote."""
         try:
             found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
-        except Missing:
+        except NotFound:
             where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
-            raise Missing(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
+            raise NotFound(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` writes it") from None
         try:
             described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
         except ValueError:
-            raise Failed(f"ConfigMap {CONFIG_MAP} is no description of a cluster; `pulumi up` repairs it", NO_CLUSTER) from None
+            raise CommandError(f"ConfigMap {CONFIG_MAP} is damaged; `pulumi up` repairs it", UNREACHABLE) from None
         if described.version > VERSION:
-            raise Failed("the cluster was described by a newer version of this program; use that one", NO_CLUSTER)
+            raise CommandError("a newer version of this program set up the cluster; use that version", UNREACHABLE)
         return described
+
+
+@dataclass(frozen=True)
+class Access:
+    """The options that choose a cluster and a namespace."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+    def connect(self) -> Cluster:
+        return Cluster(self.kubeconfig, self.context)
 
 
 def _path(kind: str, namespace: str | None) -> str:

@@ -1,10 +1,13 @@
-"""`scripts/cluster demo`: the whole life of a cluster on a local AWS, with what each step must achieve checked."""
+"""`demo`: the lifecycle of an EKS cluster in a local AWS. Each step checks what it must achieve."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from cli import demo_ec2, options
 from cli.demo_steps import FOLDER, Show, Steps, StepSkipped, must
 from infra.jobs.smoke import IMAGES as SMOKE_IMAGES
 from infra.naming import GPU_RESOURCE
@@ -18,7 +21,7 @@ NEW_MAX_SIZE = 6
 BY_HAND = 9
 
 
-class Demo(Steps):
+class EksDemo(Steps):
     """An EKS cluster with a job on it."""
 
     def steps(self) -> None:
@@ -37,22 +40,22 @@ class Demo(Steps):
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
-        """Before a node pulls them: whoever waits for a pod does not see why it takes minutes, or fails."""
+        """Before a node pulls them: a pod that waits does not show why that takes minutes, or fails."""
         _must_run_containers("no node here pulls an image")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
         build.ensure(whole_name(SMOKE_IMAGES["OpenMPI"]), self.tell)
-        return f"{len(PLATFORM_IMAGES) + 1} images, each made once and kept in {build.cache_folder()}"
+        return f"{len(PLATFORM_IMAGES) + 1} images, each built once and kept in {build.cache_folder()}"
 
     def start(self) -> str:
-        self.cloud.stop()  # what an interrupted demo left
+        self.cloud.stop()  # left by an interrupted demo
         self.cloud.start(self.tell, kubernetes=True)
         self.stack.prepare()
         return f"AWS and Pulumi's providers on loopback; {capability.examine()}"
 
     def preview(self) -> str:
         run = self.pulumi("preview")
-        must(not self.cloud.control().leftovers(), "a preview must make nothing")
+        must(not self.cloud.control().leftovers(), "a preview must create nothing")
         return f"{run.changes.get('create', 0)} resources to create"
 
     def create(self) -> str:
@@ -62,7 +65,7 @@ class Demo(Steps):
         return f"{run.changes.get('create', 0)} resources: {outputs['clusterName']} with {pools}"
 
     def nodes(self) -> str:
-        """Of whom the stack says that they are there, the GPU nodes with the GPUs that the device plugin offers."""
+        """The nodes that the stack reports are ready, and the device plugin offers GPUs on the GPU nodes."""
         wanted = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
@@ -70,7 +73,7 @@ class Demo(Steps):
         ready = [node for node in nodes if _is_ready(node)]
         with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
         must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
-        must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, wanted {wanted}")
+        must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, expected {wanted}")
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {', '.join(sorted(map(_name, with_gpus)))}"
 
     def run_job(self) -> str:
@@ -80,14 +83,14 @@ class Demo(Steps):
         verdict = json.loads(self._in_cluster(*command))
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
         where = ", ".join(f"rank {report['rank']} on {report['node'].split('.')[0]}" for report in reports)
-        return f"{where}; their sum {reports[0]['sum']} is right, by {verdict['expected']['transport']}"
+        return f"{where}; the sum {reports[0]['sum']} is correct, by {verdict['expected']['transport']}"
 
     def resize(self) -> str:
         self.stack.set_config("gpumpi:pools[0].maxSize", str(NEW_MAX_SIZE))
         run = self.pulumi("up")
-        must(set(run.changed) == {"update"}, f"a resize must update and nothing else, but: {run.changed}")
+        must(set(run.changed) == {"update"}, f"a resize must only update, but: {run.changed}")
         self._must_have_max_size(NEW_MAX_SIZE)
-        return f"maxSize is {NEW_MAX_SIZE} now, updated in place"
+        return f"maxSize is now {NEW_MAX_SIZE}, updated in place"
 
     def refresh(self) -> str:
         group = self._node_group()
@@ -110,7 +113,7 @@ class Demo(Steps):
         return self.cloud.folder / "project" / "kubeconfig.json"
 
     def _in_cluster(self, *command: str) -> str:
-        """What a program prints that reaches the cluster as its user does. Raises StepFailed."""
+        """Output of a program that reaches the cluster as its users do. Raises StepFailed."""
         return self.command(*command, variables={"KUBECONFIG": str(self.kubeconfig)})
 
     def _eks(self) -> Any:
@@ -125,7 +128,7 @@ class Demo(Steps):
 
     def _must_have_max_size(self, wanted: int) -> None:
         size = self._node_group()["scalingConfig"]["maxSize"]
-        must(size == wanted, f"EKS says maxSize {size}, wanted {wanted}")
+        must(size == wanted, f"EKS reports maxSize {size}, expected {wanted}")
 
 
 def _must_run_containers(otherwise: str) -> None:
@@ -145,10 +148,20 @@ def _is_ready(node: dict[str, Any]) -> bool:
 SHOW = Show(
     name="demo",
     stack="local",
-    steps=Demo,
-    title="The life of a GPU cluster on a local AWS, by the real Pulumi engine. No account, no cost.",
+    steps=EksDemo,
+    title="The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost.",
     goes_on="scripts/cluster local start, then scripts/cluster local up -s 02-p4d-efa",
 )
+
+
+def command(
+    ec2: Annotated[bool, typer.Option("--ec2", help="An EC2 cluster instead of EKS.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print Pulumi's output.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Creates, uses, changes and deletes a cluster. Takes minutes, needs no account."""
+    run = demo_ec2.main if ec2 else main
+    return run(verbose=verbose, as_json=as_json)
 
 
 def main(*, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:

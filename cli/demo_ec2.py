@@ -1,4 +1,4 @@
-"""`scripts/cluster demo --ec2`: the life of a plain EC2 cluster, whose instances are hosts of their own on this machine."""
+"""`demo --ec2`: the lifecycle of an EC2 cluster whose instances are hosts on this machine."""
 
 import json
 import subprocess
@@ -14,16 +14,16 @@ from localcloud.processes import ROOT
 from localcloud.tools.build import BuildError
 
 RANKS = ("mpiexec", "-n", "8", "-N", "2")
-"""Of a master and three workers, two slots each."""
+"""On a head node and three workers with two slots each."""
 OPENMPI = "ompi_info --parsable --all | grep -e ^ompi:version:full: -e :mpi_built_with_cuda_support:value:"
 HOSTS = 4
 FEWER = 1
-"""Workers after the scaling down."""
+"""Workers after scaling down."""
 
 
 @dataclass
-class Demo(Steps):
-    """Their AMI; a master and workers that join by themselves; MPI jobs on them."""
+class Ec2Demo(Steps):
+    """The AMI; a head node and workers that join by themselves; MPI jobs on them."""
 
     image: str = ""
     """The AMI that was built."""
@@ -45,7 +45,7 @@ class Demo(Steps):
         self.step("stop the local cloud", self.stop, always=True)
 
     def start(self) -> str:
-        self.cloud.stop()  # what an interrupted demo left
+        self.cloud.stop()  # left by an interrupted demo
         able = capability.examine()
         must(able.hosts, str(able))
         self.cloud.start(self.tell, hosts=True)
@@ -56,7 +56,7 @@ class Demo(Steps):
         return f"AWS and Pulumi's providers on loopback; {able}"
 
     def build_ami(self) -> str:
-        """By Packer, with the template that is used on AWS; the stack finds it by its tags."""
+        """With Packer and the template for AWS. The stack finds the AMI by its tags."""
         lines: list[str] = []
 
         def hear(line: str) -> None:
@@ -75,12 +75,12 @@ class Demo(Steps):
         made = ami.manifest(output)
         return (
             f"{self.image}: Open MPI {made['mpi']['version']}; {len(made['installed'])} provisioners ran,"
-            f" {len(made['skipped'])} were skipped for reasons that the manifest names"
+            f" {len(made['skipped'])} were skipped, for reasons in the manifest"
         )
 
     def create(self) -> str:
         run = self.pulumi("up")
-        return f"{run.changes.get('create', 0)} resources: a master, and a group of workers, which boot now"
+        return f"{run.changes.get('create', 0)} resources: a head node and a group of workers, which now boot"
 
     def join(self) -> str:
         self._cluster("wait", *self._identity, "--json")
@@ -91,7 +91,7 @@ class Demo(Steps):
         return f"{len(joined)} hosts with {slots} slots: {', '.join(host['address'] for host in joined)}"
 
     def look(self) -> str:
-        """That all have the AMI that was built, and that the Open MPI which they start is the CUDA-aware one from it."""
+        """All hosts run the AMI that was built, and its CUDA-aware Open MPI."""
         ec2 = self.cloud.clients(self.stack.region)("ec2")
         found = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
         images = sorted(one["ImageId"] for entry in found for one in entry["Instances"])
@@ -99,30 +99,30 @@ class Demo(Steps):
         said = self._run("mpiexec", "-n", str(HOSTS), "-N", "1", "sh", "-c", OPENMPI)
         versions = {line.rpartition(":")[2] for line in said if line.startswith("ompi:version:full:")}
         cuda = [line.rpartition(":")[2] for line in said if ":mpi_built_with_cuda_support:value:" in line]
-        must(cuda == ["true"] * HOSTS, f"Open MPI should say on each host that it is CUDA-aware, but says {cuda}")
+        must(cuda == ["true"] * HOSTS, f"Open MPI should report CUDA support on each host, but reports {cuda}")
         return f"{HOSTS} hosts from {self.image}; CUDA support of their Open MPI {', '.join(versions)}: true"
 
     def bring_programs(self) -> str:
-        """As one does on AWS: an archive through SSH into the shared folder."""
+        """As on AWS: an archive through SSH into the shared folder."""
         command = self._command("ssh", *self._identity, "--", "tar", "x", "-C", "/shared")
         environment = self.cloud.process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None
-            with suppress(BrokenPipeError):  # what went wrong there is on its standard error
+            with suppress(BrokenPipeError):  # tar reports the error on stderr
                 workloads.pack(process.stdin, self.tell)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")
         self.note((*command,), said)
         if process.returncode:
             raise StepFailed(said.strip() or f"tar ended with {process.returncode}")
-        return "ChainerMN, its training, and the digits that it learns are in /shared"
+        return "ChainerMN, its training program and the digits it learns are in /shared"
 
     def allreduce(self) -> str:
-        """Each rank says where it is; the sum must be right on all."""
+        """Each rank prints its host; the sum must be correct on all."""
         return self._run(*RANKS, "python3", "allreduce.py")[-1]
 
     def train(self) -> str:
-        """The program fails unless it learns, with equal weights on all ranks."""
+        """The program fails unless it learns and ends with equal weights on all ranks."""
         lines = self._run(*RANKS, "-x", f"PYTHONPATH=/shared/{workloads.PYTHON}", "python3", "train_mnist.py")
         for line in lines[:-1]:
             self.console.print(f"  {line}", markup=False, soft_wrap=True)
@@ -133,23 +133,23 @@ class Demo(Steps):
         return self._run("mpiexec", "-n", str(2 * (FEWER + 1)), "-N", "2", "python3", "allreduce.py")[-1]
 
     def unchanged(self) -> str:
-        """Who scaled keeps the size."""
+        """`up` keeps the size that `scale` set."""
         return f"{super().unchanged()}, {FEWER} worker stays"
 
     def delete_ami(self) -> str:
-        """Images are no part of a stack: they outlive it, and cost what their snapshots cost."""
+        """AMIs do not belong to a stack: they outlive it and cost as much as their snapshots."""
         snapshots = ami.remove(self.cloud, self.stack.region, self.image)
         return f"{self.image}, and {', '.join(snapshots)}"
 
     def leftovers(self) -> str:
         rest = super().leftovers()
         hosts = [host.instance_id for host in self.cloud.hosts()]
-        must(not hosts, f"still there: {hosts}")
+        must(not hosts, f"still running: {hosts}")
         return f"no host, and {rest}"
 
     @property
     def key(self) -> Path:
-        """A key pair of the demo's own, gone with its local cloud."""
+        """The demo's own key pair, deleted with its local cloud."""
         return self.cloud.folder / "project" / "ssh" / "key"
 
     @property
@@ -157,12 +157,12 @@ class Demo(Steps):
         return "--identity", str(self.key)
 
     def _run(self, *command: str) -> list[str]:
-        """What a command on the master printed, without mpiexec's own words: `[host:process] ...`."""
+        """Output of a command on the head node, without mpiexec's own lines: `[host:process] ...`."""
         lines = self._cluster("run", *self._identity, "--", *command).splitlines()
         return [line for line in lines if line and not line.startswith("[")]
 
     def _cluster(self, verb: str, *options: str) -> str:
-        """`scripts/cluster VERB`, as one types it. Raises StepFailed."""
+        """Output of `scripts/cluster VERB`. Raises StepFailed."""
         return self.command(*self._command(verb, *options))
 
     def _command(self, verb: str, *options: str) -> list[str]:
@@ -173,8 +173,8 @@ class Demo(Steps):
 SHOW = Show(
     name="demo-ec2",
     stack="local-ec2",
-    steps=Demo,
-    title="The life of a plain EC2 cluster on a local AWS, whose instances are hosts on this machine. No account, no cost.",
+    steps=Ec2Demo,
+    title="The lifecycle of an EC2 cluster in a local AWS whose instances are hosts on this machine. No account, no cost.",
     goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
 )
 

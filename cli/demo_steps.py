@@ -1,4 +1,4 @@
-"""Steps of a demo on a local cloud: each does something, checks it, and is a line of the closing table."""
+"""Steps of a demo: each does something, checks it, and is a row of the final table."""
 
 import fcntl
 import json
@@ -13,10 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
 
 from cli import progress
+from cli.console import make_console
+from cli.errors import CommandError
+from cli.exit_codes import FAILED, OK, REFUSED
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
@@ -26,20 +29,16 @@ FOLDER = ROOT / ".local"
 
 
 class StepFailed(Exception):
-    """The step ran but did not do what it should."""
+    """The step ran but did not achieve what it should."""
 
 
 class StepSkipped(Exception):
-    """This machine cannot do it; the text says why."""
-
-
-class AlreadyRunning(Exception):
-    """Two demos in one folder would take each other's servers away."""
+    """This machine cannot run the step; the text says why."""
 
 
 @dataclass
 class StepResult:
-    """One line of the closing table and of demo.json."""
+    """One row of the final table and of demo.json."""
 
     step: str
     seconds: float = 0.0
@@ -50,7 +49,7 @@ class StepResult:
 
 @dataclass
 class Steps(ABC):
-    """The steps in order. A step after a failed one is skipped, except the one that cleans up."""
+    """The steps in order. After a failed step, all are skipped but the cleanup."""
 
     cloud: LocalCloud
     stack: LocalStack
@@ -64,12 +63,12 @@ class Steps(ABC):
         """Call `step` for each."""
 
     def run(self) -> bool:
-        """Run all steps; true when every step did what it should."""
+        """Run all steps; return whether every one succeeded."""
         self.steps()
         return all(result.ok for result in self.results)
 
     def unchanged(self) -> str:
-        """A step: what is there stays."""
+        """A step: a second `up` changes nothing."""
         control = self.cloud.control()
         control.forget_calls()
         run = self.pulumi("up")
@@ -88,7 +87,7 @@ class Steps(ABC):
         """A step."""
         left = self.cloud.control().leftovers()
         must(not left, f"AWS still holds: {left}")
-        return "the account holds what it held before"
+        return "the account is as it was before"
 
     def stop(self) -> str:
         """The last step of every demo."""
@@ -105,7 +104,7 @@ class Steps(ABC):
         if not always and any(not earlier.ok for earlier in self.results[:-1]):
             result.skipped, result.detail = True, "an earlier step failed"
             return
-        self.console.print(f"[bold]{title}[/]")
+        self.console.print(title, style="bold")
         started = time.monotonic()
         try:
             result.detail = action()
@@ -113,14 +112,14 @@ class Steps(ABC):
         except StepSkipped as reason:
             result.ok = result.skipped = True
             result.detail = str(reason)
-        except Exception as error:  # the table must name whatever went wrong, and the cloud must still be stopped
+        except Exception as error:  # the table shows any error, and the cloud must still be stopped
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
-        self.console.print(f"  {_mark(result)} {result.seconds} s  ", end="")
+        self.console.print(Text.assemble("  ", _mark(result), f" {result.seconds} s  "), end="")
         self.console.print(result.detail, markup=False, soft_wrap=True)
 
     def pulumi(self, verb: Verb) -> Run:
-        """One engine run; its output goes to the log, and to the terminal when asked or when it failed."""
+        """One Pulumi operation. Its output goes to the log; with --verbose or after a failure, to the terminal too."""
         with nullcontext() if self.verbose else progress.shown(self.console, verb) as watch:
             run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
         with self.log.open("a") as log:
@@ -132,7 +131,7 @@ class Steps(ABC):
         return run
 
     def command(self, *command: str, variables: Mapping[str, str] | None = None) -> str:
-        """What a program prints that reaches the local cloud as its user does. Raises StepFailed."""
+        """Output of a program that reaches the local cloud as its users do. Raises StepFailed."""
         environment = {**self.cloud.process_environment(), **(variables or {})}
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         self.note(command, done.stdout + done.stderr)
@@ -141,21 +140,22 @@ class Steps(ABC):
         return done.stdout
 
     def tell(self, line: str) -> None:
-        """What is being done in a step."""
+        """Print what a step is doing."""
         self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
     def note(self, command: tuple[str, ...], said: str) -> None:
-        """Into the log."""
+        """Add a command and its output to the log."""
         with self.log.open("a") as log:
             log.write(f"$ {shlex.join(command)}\n{said}\n")
 
 
-def _mark(result: StepResult) -> str:
-    return "[yellow]skipped[/]" if result.skipped else "[green]ok[/]" if result.ok else "[red]failed[/]"
+def _mark(result: StepResult) -> Text:
+    word, style = ("skipped", "yellow") if result.skipped else ("ok", "green") if result.ok else ("failed", "red")
+    return Text(word, style)
 
 
 def last_words(text: str) -> str:
-    """Of a program that failed: what fits into a line."""
+    """The end of a failed program's output, in one line."""
     return "; ".join(text.strip().splitlines()[-3:])
 
 
@@ -166,26 +166,22 @@ def must(condition: bool, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Show:
-    """A demo as one starts it."""
+    """A demo and its settings."""
 
     name: str
-    """Of its lock, log and table, and of its local cloud's folder."""
+    """Name of its lock, log and table, and of its local cloud's folder."""
     stack: str
     steps: type[Steps]
     title: str
     goes_on: str
-    """What to do next."""
+    """What to do after it."""
 
     def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-        """Run it, print the closing table, write NAME.json; 0 only if every step did what it should."""
-        console = Console(highlight=False, stderr=as_json)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the local cloud is stopped, as by ^C
-        try:
-            with _only_one(folder, self.name):
-                return self._run(console, folder, verbose=verbose, as_json=as_json)
-        except AlreadyRunning as error:
-            console.print(str(error), style="red", markup=False, soft_wrap=True)
-            return 1
+        """Run it, print the final table, write NAME.json; return the exit code."""
+        console = make_console(stderr=as_json)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the local cloud, as ^C does
+        with _only_one(folder, self.name):
+            return self._run(console, folder, verbose=verbose, as_json=as_json)
 
     def _run(self, console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
         table, log = folder / f"{self.name}.json", folder / f"{self.name}.log"
@@ -210,7 +206,7 @@ class Show:
             console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
         if as_json:
             print(table.read_text(), end="")
-        return 0 if ok else 1
+        return OK if ok else FAILED
 
 
 @contextmanager
@@ -220,7 +216,7 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunning(f"a demo runs already in {folder}") from None
+            raise CommandError(f"a demo already runs in {folder}", REFUSED) from None
         yield
 
 
@@ -236,7 +232,7 @@ def _table(results: list[StepResult], seconds: float) -> Table:
         padding=(0, 2, 0, 0),
     )
     for result in results:
-        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", escape(result.detail))
+        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", result.detail)
     table.add_row("in all", "", f"{seconds:.1f}", "", style="bold")
     return table
 

@@ -1,10 +1,10 @@
-"""What the stack of a Kubernetes cluster that is there already will have: a table for people, rows for scripts."""
+"""The pools of a stack on an existing Kubernetes cluster: a table for people, rows for scripts."""
 
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.table import Table
 
+from cli.console import Listing
 from infra.facts.existing_cluster import ClusterFacts
 from infra.plan.existing_cluster_description import describe
 from infra.settings.existing import ExistingSettings
@@ -13,7 +13,7 @@ from infra.validation.existing_cluster import unsaid_gpus
 
 def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
     silent = unsaid_gpus(settings, facts)
-    return [f"GPUs of {', '.join(silent)}: no device plugin has said yet how many there are"] if silent else []
+    return [f"GPUs of {', '.join(silent)}: no device plugin has reported yet how many there are"] if silent else []
 
 
 def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
@@ -22,17 +22,15 @@ def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, o
 
 
 def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | None) -> None:
-    """Without facts only its name is known."""
+    """Without facts, only the name is known."""
     where = f"Kubernetes {facts.version} at {facts.server}" if facts else "a Kubernetes cluster"
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("pool", "GPUs", "nodes", "labels"):
-        table.add_column(heading, justify="right" if heading in ("GPUs", "nodes") else "left", no_wrap=True)
+    listing = Listing("pool", "GPUs", "nodes", "labels", right=("GPUs", "nodes"))
     pools = describe(settings, facts).pools
     for pool in pools:
         labels = ", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node"
-        table.add_row(pool.name, str(pool.gpus), str(pool.max_size), labels)
-    console.print(table)
+        listing.add_row(pool.name, str(pool.gpus), str(pool.max_size), labels)
+    console.print(listing)
     console.print(f"at most {sum(pool.gpus * pool.max_size for pool in pools)} GPUs")

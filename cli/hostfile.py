@@ -1,13 +1,14 @@
-"""The hostfile on the master, from which mpiexec takes its hosts: whether it has exactly the members that AWS has."""
+"""Compare the head node's hostfile, from which mpiexec takes its hosts, with the nodes that AWS reports."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cli.exit_codes import NO_CLUSTER
-from cli.master_ssh import to_master
-from cli.plain_cluster import Failed, Node, PlainCluster
+from cli.ec2_cluster import DeployedEc2Cluster, Ec2Node
+from cli.errors import CommandError
+from cli.exit_codes import FAILED, UNREACHABLE
+from cli.head_node_ssh import to_head_node
 from cli.remote_run import SSH_FAILED
 
 HOSTFILE: Final = "/etc/gpumpi/hostfile"
@@ -15,46 +16,47 @@ HOSTFILE: Final = "/etc/gpumpi/hostfile"
 
 Slots = Mapping[str, int]
 """Ranks by address."""
-Look = Callable[[PlainCluster, Sequence[Node]], str]
-"""What the hostfile lacks or has too much of, of these members; empty where it is right. Raises Unseen."""
+Look = Callable[[DeployedEc2Cluster, Sequence[Ec2Node]], str]
+"""How the hostfile differs from these nodes; empty if it does not. Raises Unseen."""
 
 
 class Unseen(Exception):
-    """We may not look into it; the text says why, and that is all there is to do: the cluster may well be ready."""
+    """The hostfile cannot be read from here; the text says why. The cluster may be ready all the same."""
 
 
-def look(cluster: PlainCluster, nodes: Sequence[Node], *, identity: Path | None) -> str:
-    """`Look`, through SSH. A master that does not answer at the moment is a difference: it may answer later."""
+def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
+    """A `Look` through SSH. A head node that does not answer counts as a difference: it may answer later."""
     expected, silent = wanted(cluster, nodes)
     if silent:
-        return f"{', '.join(silent)} told no keys yet"
+        return f"{', '.join(silent)} published no keys yet"
     try:
-        with to_master(cluster, identity) as master:
-            done = subprocess.run(master.command("cat", HOSTFILE), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    except Failed as error:
-        if error.code == NO_CLUSTER:
+        with to_head_node(cluster, identity) as head_node:
+            done = subprocess.run(head_node.command("cat", HOSTFILE), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except CommandError as error:
+        if error.code in (FAILED, UNREACHABLE):
             raise Unseen(str(error)) from None
         raise
     if "Permission denied" in done.stderr:
-        raise Unseen(f"no key that ssh found lets you in as {cluster.user}; --identity names another")
+        raise Unseen(f"the keys that ssh tried are not accepted for {cluster.user}; name another with --identity")
     if done.returncode == SSH_FAILED:
-        return f"the master cannot be reached: {done.stderr.strip()}"
+        return f"the head node cannot be reached: {done.stderr.strip()}"
     return difference(expected, parsed(done.stdout))
 
 
-def wanted(cluster: PlainCluster, nodes: Sequence[Node]) -> tuple[Slots, list[str]]:
-    """What the hostfile should say, as `ssh_files.hostfile` of the join service says it, and who has not told its slots."""
-    told = {node: cluster.notice(node) for node in nodes}
-    known = {node: notice for node, notice in told.items() if notice is not None}
+def wanted(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots, list[str]]:
+    """The hostfile as `ssh_files.hostfile` of the join service writes it, and the nodes that have not published their slots."""
+    notices = {node: cluster.notice(node) for node in nodes}
+    known = {node: notice for node, notice in notices.items() if notice is not None}
     alone = not any(notice["slots"] for notice in known.values())
     slots = {
-        node.address: int(notice["idle_slots"] if alone and node.is_master else notice["slots"]) for node, notice in known.items()
+        node.address: int(notice["idle_slots"] if alone and node.is_head_node else notice["slots"])
+        for node, notice in known.items()
     }
-    return {address: count for address, count in slots.items() if count}, [node.id for node in nodes if told[node] is None]
+    return {address: count for address, count in slots.items() if count}, [node.id for node in nodes if notices[node] is None]
 
 
 def parsed(text: str) -> Slots:
-    """`address slots=N` a line; what is not like that counts as no rank."""
+    """Lines `address slots=N`; anything else counts as no slot."""
     found = {}
     for words in filter(None, map(str.split, text.splitlines())):
         slots = next((word.removeprefix("slots=") for word in words[1:] if word.startswith("slots=")), "")
@@ -67,4 +69,4 @@ def difference(expected: Slots, found: Slots) -> str:
     parts += [f"still has {address}" for address in found if address not in expected]
     both = [address for address in expected if address in found and expected[address] != found[address]]
     parts += [f"has {found[address]} slots of {address} instead of {expected[address]}" for address in both]
-    return f"the master's hostfile {', '.join(parts)}" if parts else ""
+    return f"the head node's hostfile {', '.join(parts)}" if parts else ""

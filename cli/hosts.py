@@ -1,31 +1,26 @@
-"""`scripts/cluster hosts`: the nodes of a plain EC2 cluster, and where each stands."""
+"""`hosts`: the nodes of an EC2 cluster and whether they have joined."""
 
-import json
-import sys
-from pathlib import Path
-
-from cli.exit_codes import FINE
-from cli.plain_cluster import Failed, Node, PlainCluster
+from cli import options
+from cli.console import Listing, make_console, print_json
+from cli.ec2_cluster import DeployedEc2Cluster, Ec2Node
+from cli.exit_codes import OK
 
 
-def run(stack: str, folder: Path, *, as_json: bool) -> int:
-    try:
-        cluster = PlainCluster(stack, folder)
-        group = cluster.group()
-        rows = [_row(cluster, node) for node in cluster.nodes()]
-    except Failed as error:
-        print(f"cluster hosts: {error}", file=sys.stderr)
-        return error.code
+def command(stack: options.Stack, config_dir: options.ConfigDir = options.STACK_FILES, as_json: options.Json = False) -> int:
+    """Shows addresses, slots, and whether each node has joined."""
+    cluster = DeployedEc2Cluster(stack, config_dir)
+    group = cluster.group()
+    rows = [_row(cluster, node) for node in cluster.nodes()]
     if as_json:
-        print(json.dumps({"hosts": rows, "workers": {"min": group.minimum, "desired": group.desired, "max": group.maximum}}))
+        print_json({"hosts": rows, "workers": {"min": group.minimum, "desired": group.desired, "max": group.maximum}})
     else:
         _print(rows)
-        print(f"{group.desired} workers wanted, {group.minimum} to {group.maximum} possible")
-    return FINE
+        print(f"workers: {group.desired} desired, minimum {group.minimum}, maximum {group.maximum}")
+    return OK
 
 
-def _row(cluster: PlainCluster, node: Node) -> dict[str, object]:
-    """`joined`: its keys are known; of a worker, that it is in service too."""
+def _row(cluster: DeployedEc2Cluster, node: Ec2Node) -> dict[str, object]:
+    """`joined`: the node published its keys, and a worker is in service."""
     notice = cluster.notice(node) if node.profile_arn else None
     return {
         "instanceId": node.id,
@@ -39,14 +34,9 @@ def _row(cluster: PlainCluster, node: Node) -> dict[str, object]:
 
 
 def _print(rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("role", "instance", "address", "type", "slots", "state", "joined"):
-        table.add_column(heading, justify="right" if heading == "slots" else "left", no_wrap=True)
+    listing = Listing("role", "instance", "address", "type", "slots", "state", "joined", right=["slots"])
     for row in rows:
         slots = "?" if row["slots"] is None else str(row["slots"])
-        told = [str(row[key]) for key in ("role", "instanceId", "address", "instanceType")]
-        table.add_row(*told, slots, str(row["state"]), "yes" if row["joined"] else "no")
-    Console(highlight=False, soft_wrap=True, markup=False).print(table)
+        values = [str(row[key]) for key in ("role", "instanceId", "address", "instanceType")]
+        listing.add_row(*values, slots, str(row["state"]), "yes" if row["joined"] else "no")
+    make_console().print(listing)

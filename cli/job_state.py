@@ -1,4 +1,4 @@
-"""Where a job stands, from the objects that Kubernetes has of it. Pure."""
+"""A job's phase and why it waits, derived from its Kubernetes objects. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class JobState:
-    """One line of `jobs`."""
+    """One row of `jobs`."""
 
     name: str
     namespace: str
     kind: str
     """MPIJob, or Job."""
     object_name: str
-    """The object's own name: that of the launcher's Job differs from the job's."""
+    """Name of the object: the launcher's Job has another name than the job."""
     launcher: str
     pool: str
     workers: int
     phase: Phase
     reason: str
-    """Why it failed or waits, in Kubernetes' words."""
+    """Why it failed, as Kubernetes reports it."""
     failures: int
-    """Attempts that failed."""
+    """Failed attempts."""
     created: datetime
     ended: datetime | None
 
@@ -40,7 +40,7 @@ class JobState:
         return self.phase in ENDED
 
     def seconds(self, now: datetime) -> int:
-        """From its creation to its end, or until now."""
+        """From creation to end, or until now."""
         return max(0, int(((self.ended or now) - self.created).total_seconds()))
 
     def as_json(self, now: datetime) -> dict[str, object]:
@@ -60,7 +60,7 @@ class JobState:
 
 
 def state_of(found: Object) -> JobState:
-    """An MPIJob, or the Job that is a job."""
+    """The state of an MPIJob, or of the Job that is the job itself."""
     return _of_mpi_job(found) if found["kind"] == "MPIJob" else _of_job(found)
 
 
@@ -152,11 +152,11 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
-# --- what it waits for -------------------------------------------------------------------------------------------------
+# --- what a job waits for ----------------------------------------------------------------------------------------------
 
 
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None) -> str:
-    """Why ranks do not run yet, in one line; empty where nothing is known."""
+    """Why ranks do not run yet, in one line; empty if unknown."""
     if state.phase == "Queued":
         held = [
             one
@@ -178,7 +178,7 @@ def role(pod: Object) -> str:
 
 
 def unusable_image(pods: Sequence[Object]) -> str:
-    """Why the job can never run with its image, as a pod of it says; empty where none says so."""
+    """Why the job can never run with its image, as one of its pods reports; empty if none does."""
     return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
 
 
@@ -191,12 +191,12 @@ def _unusable(pod: Object, container: Object) -> str:
 
 
 def containers(pod: Object) -> list[Object]:
-    """States of a pod's containers, in the order in which they start."""
+    """States of a pod's containers, in start order."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
 
 def _trouble(pod: Object) -> str:
-    """What keeps a pod from running."""
+    """Why a pod does not run."""
     name, status = pod["metadata"]["name"], pod["status"]
     for container in containers(pod):
         if unusable := _unusable(pod, container):

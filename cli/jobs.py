@@ -1,53 +1,53 @@
-"""`scripts/cluster jobs`: which jobs there are, and where each stands."""
+"""`jobs`: list jobs and their phases."""
 
-import json
 from datetime import UTC, datetime
+from typing import Annotated
 
-from cli import job_objects
-from cli.cluster_access import Failed
-from cli.exit_codes import FINE
+import typer
+from rich.text import Text
+
+from cli import job_objects, options
+from cli.cluster_access import Access
+from cli.console import Listing, make_console, print_json
+from cli.exit_codes import OK
 from cli.job_state import JobState
-from cli.submit import Where, failed
 
 STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
 
 
-def run(where: Where, *, everywhere: bool, as_json: bool) -> int:
-    try:
-        cluster = where.connect()
-        namespace = None if everywhere else job_objects.default_namespace(cluster, where.namespace)
-        states = job_objects.all_jobs(cluster, namespace)
-        if namespace and not states:
-            cluster.get("Namespace", namespace)  # a namespace that is not there has no jobs either
-    except Failed as error:
-        return failed("jobs", error, as_json=as_json)
+def command(
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of every namespace.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """The newest job first."""
+    cluster = Access(kubeconfig, context).connect()
+    place = None if all_namespaces else job_objects.default_namespace(cluster, namespace)
+    states = job_objects.all_jobs(cluster, place)
+    if place and not states:
+        cluster.get("Namespace", place)  # fails if the namespace does not exist
     now = datetime.now(UTC)
     if as_json:
-        print(json.dumps([state.as_json(now) for state in states], indent=1))
+        print_json([state.as_json(now) for state in states])
     else:
-        _print(states, now, namespace)
-    return FINE
+        _print(states, now, place)
+    return OK
 
 
 def _print(states: list[JobState], now: datetime, namespace: str | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
     if not states:
-        console.print(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}", markup=False)
+        print(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}")
         return
     columns = ["name", *([] if namespace else ["namespace"]), "launcher", "pool", "workers", "phase", "failures", "time"]
-    table = Table(*columns, box=None, pad_edge=False)
+    listing = Listing(*columns)
     for state in states:
         place = [] if namespace else [state.namespace]
         phase = Text(state.phase, style=STYLES.get(state.phase, ""))
         workers, failures = str(state.workers or ""), str(state.failures or "")
-        table.add_row(state.name, *place, state.launcher, state.pool, workers, phase, failures, duration(state.seconds(now)))
-    if not console.is_terminal:
-        console.width = 200  # a pipe has no width to fit
-    console.print(table)
+        listing.add_row(state.name, *place, state.launcher, state.pool, workers, phase, failures, duration(state.seconds(now)))
+    make_console().print(listing)
 
 
 def duration(seconds: int) -> str:

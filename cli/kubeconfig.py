@@ -1,49 +1,59 @@
-"""`scripts/cluster kubeconfig`: the way into a stack's cluster, from AWS's own answer; no Pulumi state is needed."""
+"""`kubeconfig`: from the endpoint and CA that EKS reports. Needs no Pulumi state."""
 
 import json
-import sys
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 import yaml
 
-from cli.exit_codes import FINE, NO_CLUSTER, NOT_FOUND
+from cli import options
+from cli.console import print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import OK, REFUSED, UNREACHABLE, USAGE
 from infra.config import stack_file
-from infra.facts import FactsError
-from infra.facts.clients import Clients, asked, is_error
+from infra.facts.clients import Clients, Denied, is_error, query
 from infra.naming import Naming
 
 
-def run(stack: str, folder: Path, output: Path | None) -> int:
-    try:
-        path = stack_file.find(stack, folder)
-    except stack_file.NoSuchStack as error:
-        return _end(str(error), NOT_FOUND)
-    raw = stack_file.read(path)
+def command(
+    stack: options.Stack,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write this file, readable only by you.", show_default="stdout")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """It holds no secret: kubectl authenticates with your AWS credentials, through `aws eks get-token`."""
+    raw = stack_file.read(stack_file.find(stack, config_dir))
+    if stack_file.is_existing(raw.values):
+        raise CommandError(f"{stack} uses an existing cluster: take the kubeconfig of its administrator", USAGE)
     if not raw.region:
-        return _end("; ".join(str(problem) for problem in raw.problems) or f"{path.name} names no region", NOT_FOUND)
+        reason = "; ".join(str(problem) for problem in raw.problems) or "aws:region: is missing"
+        raise CommandError(reason, REFUSED)
     name = Naming(raw.stack).cluster
-    try:
-        config = _config(name, raw.region)
-    except FactsError as error:
-        return _end(str(error), NO_CLUSTER)
+    config = _config(name, raw.region)
     if config is None:
-        return _end(f"there is no cluster {name} in {raw.region}; `pulumi up -s {stack}` makes it", NOT_FOUND)
-    if output is None:
-        print(config, end="")
-    else:
+        raise NotFound(f"there is no cluster {name} in {raw.region}; `pulumi up -s {stack}` creates it")
+    text = f"{json.dumps(config, indent=1)}\n" if as_json else yaml.safe_dump(config, sort_keys=False)
+    if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.touch(mode=0o600)
-        output.write_text(config, encoding="utf-8")
-    return FINE
+        output.write_text(text, encoding="utf-8")
+    elif as_json:
+        print_json(config)
+    else:
+        print(text, end="")
+    return OK
 
 
-def _config(name: str, region: str) -> str | None:
-    """The kubeconfig; None where there is no such cluster. Raises FactsError where AWS cannot be asked."""
+def _config(name: str, region: str) -> Any:
+    """The kubeconfig; None if there is no such cluster. Raises FactsError if AWS cannot be queried."""
     from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
 
     clients = Clients(region)
 
-    def described() -> dict[str, str] | None:
+    def describe() -> dict[str, str] | None:
         try:
             cluster = clients.eks.describe_cluster(name=name)["cluster"]
         except Exception as error:
@@ -52,13 +62,10 @@ def _config(name: str, region: str) -> str | None:
             raise
         return {"endpoint": cluster.get("endpoint", ""), "ca": cluster.get("certificateAuthority", {}).get("data", "")}
 
-    found = asked(region, described)
+    try:
+        found = query(region, describe)
+    except Denied as denied:
+        raise CommandError(f"you may not call {denied}; ask for that permission", UNREACHABLE) from None
     if found is None or not found["endpoint"]:
         return None
-    config = kubeconfig(name=name, endpoint=found["endpoint"], certificate_authority=found["ca"], region=region)
-    return yaml.safe_dump(json.loads(config), sort_keys=False)
-
-
-def _end(message: str, code: int) -> int:
-    print(f"cluster kubeconfig: {message}", file=sys.stderr)
-    return code
+    return json.loads(kubeconfig(name=name, endpoint=found["endpoint"], certificate_authority=found["ca"], region=region))

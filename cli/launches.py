@@ -1,4 +1,4 @@
-"""Launches that an auto scaling group could not make: AWS tells nobody of them but who asks."""
+"""Launches that failed in an Auto Scaling group. AWS shows them only in DescribeScalingActivities."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from typing import Any, Final
 
 FAILED: Final = ("Failed", "Cancelled")
 LAUNCHING: Final = "Launching a new EC2 instance"
-"""Beginning of the description of a launch: https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
+"""How the description of a launch begins: https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
 MOST_ACTIVITIES: Final = 100
-"""Of one answer, the newest; a group that wants more nodes than there are tries every few minutes."""
+"""Activities to read, the newest. A group that cannot reach its desired size retries every few minutes."""
 
 
 @dataclass(frozen=True)
 class FailedLaunch:
-    """The newest one of a group."""
+    """The newest failed launch of a group."""
 
     at: datetime
     reason: str
-    """In the words of EC2 or Auto Scaling."""
+    """As EC2 or Auto Scaling reports it."""
     is_over: bool
-    """A launch after it succeeded."""
+    """A later launch succeeded."""
 
     def as_json(self) -> dict[str, object]:
         return {"at": self.at.isoformat(), "reason": self.reason, "laterLaunchSucceeded": self.is_over}
 
 
 def last_failed(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
-    """From a group's activities, in the order of AWS's answer: the newest first."""
+    """Find it in a group's activities, which AWS returns newest first."""
     succeeded = False
     for one in activities:
         if one["StatusCode"] == "Successful" and one["Description"].startswith(LAUNCHING):

@@ -1,135 +1,115 @@
-"""`scripts/cluster local ...`: the local cloud of this project, and stacks on it."""
+"""`local ...`: the local cloud of this project, and stacks on it."""
 
-import json
 import os
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import yaml
-from rich.console import Console
 
-from cli import progress, validate
-from cli.recover import tell
+from cli import options, progress
+from cli.console import make_console, print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
+from cli.installation import command as program
+from cli.recover import describe
 from infra.config import preflight, stack_file
-from infra.config.stack_file import NoSuchStack
-from infra.facts.model import FactsError
-from infra.recovery.pending_operations import Unknown
-from localcloud.control import ControlError
+from infra.config.problems import Problem
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
-from localcloud.hosts.capability import BadLimit
 from localcloud.hosts.state import HostState
-from localcloud.images.root import ImageError
-from localcloud.instance import LocalCloud, NotOurFolder, NotRunning
+from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
-from localcloud.machine.ledger import StillThere
-from localcloud.processes import ROOT, StartError
-from localcloud.stack import LocalStack, NoStack, PulumiError, Run, Verb
-from localcloud.tools.build import BuildError
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack, Run, Verb
 
-app = typer.Typer(no_args_is_help=True, help="The local cloud: run stacks on this machine, without an AWS account.")
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-
-FAILED = 1
-EXPECTED = (
-    BadLimit,
-    BuildError,
-    ControlError,
-    FactsError,
-    ImageError,
-    NoStack,
-    NoSuchStack,
-    NotOurFolder,
-    NotRunning,
-    PulumiError,
-    StartError,
-    StillThere,
-    Unknown,
-)
-"""Whose text says what to do."""
-
-Home = Annotated[Path, typer.Option("--home", resolve_path=True, help="Folder of the local cloud; several run side by side.")]
-StackName = Annotated[str, typer.Option("--stack", "-s", help="Name of the stack: NAME of Pulumi.NAME.yaml.")]
-ConfigDir = Annotated[Path | None, typer.Option("--config-dir", help="Folder of the stack file; stacks/ by default.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Home = Annotated[
+    Path,
+    typer.Option(
+        "--home", resolve_path=True, help="Folder of the local cloud; several can run side by side.", show_default=".local/cloud/"
+    ),
+]
 DEFAULT_HOME = ROOT / ".local" / "cloud"
 AMI_MANIFESTS = ROOT / ".local" / MANIFESTS
 
 
 def report(line: str) -> None:
-    errors.print(line, style="dim", markup=False)
+    """On stderr: stdout is for results."""
+    make_console(stderr=True).print(line)
 
 
-def fail(error: Exception) -> typer.Exit:
-    errors.print(str(error), style="red", markup=False)
-    return typer.Exit(FAILED)
+def progress_line(line: str) -> None:
+    make_console(stderr=True).print(line, style="dim")
 
 
-@app.command()
 def start(
     home: Home = DEFAULT_HOME,
     delay_factor: Annotated[
-        float | None, typer.Option(help="Let AWS take its time: 1 as long as AWS takes, 0.01 a hundredth, 0 none.", min=0.0)
+        float | None,
+        typer.Option(help="Duration of AWS operations: 1 as in AWS, 0.01 a hundredth of it.", min=0.0, show_default="0"),
     ] = None,
-    kubernetes: Annotated[bool, typer.Option(help="Let EKS clusters come alive, as Kubernetes on this machine.")] = True,
-    hosts: Annotated[bool, typer.Option(help="Let EC2 instances come alive, as hosts on this machine.")] = True,
-) -> None:
-    """Start the local cloud; it keeps running between commands. The first start builds Pulumi and Kubernetes (minutes)."""
+    kubernetes: Annotated[bool, typer.Option(help="Run EKS clusters as real Kubernetes on this machine.")] = True,
+    hosts: Annotated[bool, typer.Option(help="Run EC2 instances as hosts on this machine.")] = True,
+    as_json: options.Json = False,
+) -> int:
+    """The first start builds Pulumi and Kubernetes, which takes minutes."""
     cloud = LocalCloud(home)
-    try:
-        started = cloud.start(report, delay_factor=delay_factor or 0.0, kubernetes=kubernetes, hosts=hosts)
-        if not started and delay_factor is not None:
-            cloud.control().set_delays(delay_factor)
-    except EXPECTED as error:
-        raise fail(error) from None
-    errors.print("local cloud started" if started else "local cloud is running already")
+    started = cloud.start(progress_line, delay_factor=delay_factor or 0.0, kubernetes=kubernetes, hosts=hosts)
     if not started and delay_factor is not None:
-        errors.print(f"its delay factor is {delay_factor:g} now")
+        cloud.control().set_delays(delay_factor)
+    if as_json:
+        print_json({"home": str(cloud.folder), "running": True, "started": started})
+        return OK
+    report("local cloud started" if started else "local cloud is already running")
+    if not started and delay_factor is not None:
+        report(f"its delay factor is now {delay_factor:g}")
+    local = f"{program()} local"
     option = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
-    report(f'next: scripts/cluster local up -s local{option}, or: eval "$(scripts/cluster local env{option})" and plain pulumi')
+    progress_line(f'next: {local} up -s local{option}; or for plain pulumi: eval "$({local} env{option})"')
+    return OK
 
 
-@app.command()
-def stop(home: Home = DEFAULT_HOME) -> None:
-    """Stop the local cloud and remove all that it held."""
-    try:
-        had = LocalCloud(home).stop()
-    except StillThere as error:
-        raise fail(error) from None
-    errors.print("local cloud stopped" if had else "no local cloud was running")
+def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
+    stopped = LocalCloud(home).stop()
+    if as_json:
+        print_json({"home": str(home), "running": False, "stopped": stopped})
+    else:
+        report("local cloud stopped" if stopped else "no local cloud was running")
+    return OK
 
 
-@app.command()
-def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
-    """What runs, and where; exit code 1 unless everything does."""
+def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
+    """Exit code 0 only if everything runs; 4 if no local cloud runs."""
     cloud = LocalCloud(home)
     servers, clusters, hosts = cloud.servers(), cloud.clusters(), cloud.hosts()
     if as_json:
         rows = [{"name": s.name, "pid": s.pid, "url": s.url, "log": s.log, "running": s.is_serving()} for s in servers]
         alive = {"clusters": [asdict(cluster) for cluster in clusters], "hosts": [asdict(host) for host in hosts]}
-        print(json.dumps({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive}))
+        print_json({"home": str(cloud.folder), "running": cloud.is_running(), "servers": rows, **alive})
     elif not servers:
-        errors.print(f"no local cloud runs in {cloud.folder}; start it with: scripts/cluster local start", markup=False)
+        raise NotFound(f"no local cloud runs in {cloud.folder}; start it with: {program()} local start")
     else:
         for server in servers:
             state = "running" if server.is_serving() else "starting" if server.process() else "ended by itself"
             print(f"{server.name:<20} {state:<16} pid {server.pid:<8} 127.0.0.1:{server.port:<6} log {server.log}")
         for server in cloud.crashed():
-            errors.print(f"the end of {server.log}:\n{server.log_tail()}", markup=False)
+            report(f"the end of {server.log}:\n{server.log_tail()}")
         if cloud.crashed():
-            report("scripts/cluster local start begins anew, with an empty account")
+            progress_line(f"{program()} local start starts again, with an empty account")
         for cluster in clusters:
             _print_cluster(cluster)
         for host in hosts:
             _print_host(host)
-    if not (cloud.is_running() and all(one.is_well for one in clusters) and all(one.is_well for one in hosts)):
-        raise typer.Exit(FAILED)
+    if not servers:
+        return NOT_FOUND
+    is_well = all(one.is_well for one in clusters) and all(one.is_well for one in hosts)
+    return OK if cloud.is_running() and is_well else FAILED
 
 
 def _print_cluster(cluster: ClusterState) -> None:
@@ -140,158 +120,176 @@ def _print_cluster(cluster: ClusterState) -> None:
         print(f"  {crash.name:<40} ended by itself  {'':<12} log {crash.log}")
     for problem in [cluster.problem, *map(str, cluster.crashes)]:
         if problem:
-            errors.print(problem, markup=False)
+            report(problem)
 
 
 def _print_host(host: HostState) -> None:
     print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
     if host.problem:
-        errors.print(f"  {host.problem}", markup=False)
+        report(f"  {host.problem}")
 
 
-@app.command()
-def reset(home: Home = DEFAULT_HOME) -> None:
-    """Empty the account and forget all stacks; the servers go on running."""
-    try:
-        LocalCloud(home).reset()
-    except EXPECTED as error:
-        raise fail(error) from None
-    errors.print("local cloud is empty")
+def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
+    LocalCloud(home).reset()
+    if as_json:
+        print_json({"home": str(home), "empty": True})
+    else:
+        report("local cloud is empty")
+    return OK
 
 
-@app.command()
-def env(home: Home = DEFAULT_HOME) -> None:
-    """Print the variables for a shell: eval "$(scripts/cluster local env)"."""
-    try:
-        variables = LocalCloud(home).environment()
-    except EXPECTED as error:
-        raise fail(error) from None
+def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
+    """Use it as: eval "$(scripts/cluster local env)"."""
+    variables = LocalCloud(home).environment()
+    if as_json:
+        print_json({"unset": list(foreign(os.environ)), "export": dict(variables)})
+        return OK
     print(f"unset {' '.join(foreign(os.environ))}")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
+    return OK
 
 
-@app.command()
 def ami(
-    openmpi: Annotated[Literal["4", "5"], typer.Option(help="Series of Open MPI.")] = "4",
-    framework: Annotated[list[str] | None, typer.Option(help="A set of amis/frameworks/, as chainermn; several times.")] = None,
-    region: Annotated[str, typer.Option(help="Where stacks look for it.")] = "us-west-2",
+    openmpi: Annotated[Literal["4", "5"], typer.Option(help="Open MPI series.")] = "4",
+    framework: Annotated[
+        list[str] | None, typer.Option(help="A set of amis/frameworks/, like chainermn; repeatable.", show_default=False)
+    ] = None,
+    region: Annotated[str, typer.Option(help="Region of the AMI.")] = "us-west-2",
     home: Home = DEFAULT_HOME,
-) -> None:
-    """Build the AMI of plain EC2 clusters with Packer; its id is printed. The first time compiles Open MPI (minutes)."""
-    try:
-        print(build(LocalCloud(home), region, report, AMI_MANIFESTS, openmpi, framework or ()))
-    except EXPECTED as error:
-        raise fail(error) from None
+    as_json: options.Json = False,
+) -> int:
+    """The first build compiles Open MPI, which takes minutes."""
+    image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
+    print_json({"ami": image}) if as_json else print(image)
+    return OK
 
 
-@app.command()
-def preview(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
-    """Show what `up` would do."""
-    _run("preview", LocalStack(LocalCloud(home), stack, config_dir), as_json)
+def preview(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    return _run("preview", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
-@app.command()
-def up(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
-    """Create or change the stack."""
-    _run("up", LocalStack(LocalCloud(home), stack, config_dir), as_json)
+def up(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    return _run("up", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
-@app.command()
-def refresh(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
-    """Take what AWS has now into the stack's state."""
-    _run("refresh", LocalStack(LocalCloud(home), stack, config_dir), as_json)
+def refresh(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    return _run("refresh", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
-@app.command()
-def destroy(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None, as_json: Json = False) -> None:
-    """Delete everything the stack created."""
-    _run("destroy", LocalStack(LocalCloud(home), stack, config_dir), as_json)
+def destroy(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    return _run("destroy", LocalStack(LocalCloud(home), stack, config_dir), as_json)
 
 
-@app.command()
-def grant(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
-    """Let the local account have what the stack names and does not create: reservations, an existing VPC, an AMI, people."""
-    granting = LocalStack(LocalCloud(home), stack, config_dir)
-    try:
-        granting.cloud.server("aws")
-        if problems := preflight.examine_aws(stack_file.read(granting.source), offline=True).problems:
-            errors.print("\n".join(map(str, problems)), style="red", markup=False)
-            raise typer.Exit(FAILED)
-        made = granting.grant()
-    except EXPECTED as error:
-        raise fail(error) from None
-    errors.print(f"made: {', '.join(made)}" if made else "nothing was missing", markup=False)
+def grant(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    local = LocalStack(LocalCloud(home), stack, config_dir)
+    source = local.source
+    local.cloud.server("aws")
+    _refuse(source, preflight.examine_aws(stack_file.read(source), offline=True).problems)
+    created = local.grant()
+    if as_json:
+        print_json({"created": created})
+    else:
+        report(f"created: {', '.join(created)}" if created else "nothing was missing")
+    return OK
 
 
-@app.command()
-def recover(stack: StackName, home: Home = DEFAULT_HOME, config_dir: ConfigDir = None) -> None:
-    """After an engine was killed: take away its lock and settle what it had begun, so that the next `up` or `destroy` goes on."""
-    try:
-        recovered = LocalStack(LocalCloud(home), stack, config_dir).recover(report)
-    except EXPECTED as error:
-        raise fail(error) from None
-    tell(recovered, report)
-    errors.print("ready for the next up")
+def recover(
+    stack: options.Stack,
+    home: Home = DEFAULT_HOME,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Removes the lock and records what AWS created, so that the next `up` or `destroy` continues."""
+    recovered = LocalStack(LocalCloud(home), stack, config_dir).recover(progress_line)
+    if as_json:
+        print_json(recovered._asdict())
+    else:
+        describe(recovered, report)
+        report("ready for the next up")
+    return OK
 
 
-@app.command()
 def outputs(
-    stack: StackName,
+    stack: options.Stack,
     home: Home = DEFAULT_HOME,
-    config_dir: ConfigDir = None,
-    as_json: Json = False,
-    show_secrets: Annotated[bool, typer.Option(help="Print the kubeconfig too.")] = False,
-) -> None:
-    """Print the stack's outputs, as YAML or JSON."""
-    try:
-        values = LocalStack(LocalCloud(home), stack, config_dir).outputs(secrets=show_secrets)
-    except EXPECTED as error:
-        raise fail(error) from None
-    print(json.dumps(values) if as_json else yaml.safe_dump(values, sort_keys=False, width=10_000), end="\n" if as_json else "")
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+    show_secrets: Annotated[bool, typer.Option(help="Print secrets too, like the kubeconfig.")] = False,
+) -> int:
+    values = LocalStack(LocalCloud(home), stack, config_dir).outputs(secrets=show_secrets)
+    if as_json:
+        print_json(values)
+    else:
+        print(yaml.safe_dump(values, sort_keys=False, width=10_000), end="")
+    return OK
 
 
-def _run(verb: Verb, stack: LocalStack, as_json: bool) -> None:
-    """One engine run: its output on the terminal, or one JSON document and a line now and then on stderr."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the engine is asked to stop, as by ^C
-    try:
-        if verb in ("preview", "up"):
-            _check_file(stack, verb, as_json)
-            stack.prepare()
-            if not stack.cloud.has_kubernetes:
-                report("EKS clusters are only records in this local cloud: platform and jobs are left out")
-        else:
-            stack.must_exist()
-        if as_json:
-            with progress.shown(errors, verb) as watch:
-                run = stack.run(verb, watch=watch)
-            print(json.dumps(summary(stack.name, run)))
-        else:
-            run = stack.run(verb, stream=sys.stdout, colour=sys.stdout.isatty())
-    except EXPECTED as error:
-        raise fail(error) from None
-    if not run.ok:
-        raise typer.Exit(FAILED)
+def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
+    """One Pulumi operation: its output on the terminal; or one JSON document, and progress on stderr."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the engine in order, as ^C does
+    if verb in ("preview", "up"):
+        _check_file(stack)
+        stack.prepare()
+        if not stack.cloud.has_kubernetes:
+            progress_line("EKS clusters are only records in this local cloud: platform and jobs are left out")
+    else:
+        stack.must_exist()
+    if as_json:
+        with progress.shown(make_console(stderr=True), verb) as watch:
+            run = stack.run(verb, watch=watch)
+        print_json(summary(stack.name, run))
+    else:
+        console = make_console()
+        run = stack.run(verb, stream=sys.stdout, colour=console.is_terminal and not console.no_color)
+    return OK if run.ok else FAILED
 
 
-def _check_file(stack: LocalStack, verb: Verb, as_json: bool) -> None:
-    """What Pulumi would refuse in words of its own, or read in another way than we do, is told as `validate` tells it."""
-    raw = stack_file.read(stack.source)
+def _check_file(stack: LocalStack) -> None:
+    """Refuse what Pulumi would report in its own words or read differently, with the messages of `validate`."""
+    source = stack.source
+    raw = stack_file.read(source)
     if not raw.problems:
         return
     variables = stack.cloud.process_environment()
     os.environ.clear()
     os.environ.update(variables)
-    if as_json:
-        found = tuple(str(problem) for problem in preflight.examine_aws(raw).problems)
-        print(json.dumps(summary(stack.name, Run(verb, FAILED, 0.0, {}, errors=found))))
-    else:
-        validate.run(stack.name, stack.folder, offline=False, as_json=False)
-    raise typer.Exit(FAILED)
+    _refuse(source, preflight.examine_aws(raw).problems)
+
+
+def _refuse(source: Path, problems: Sequence[Problem]) -> None:
+    if number := len(problems):
+        message = f"{source.name}: {number} problem{'' if number == 1 else 's'}; nothing was created"
+        raise CommandError(message, REFUSED, problems=problems)
 
 
 def summary(name: str, run: Run) -> dict[str, Any]:
-    """What `--json` prints of a run."""
+    """The JSON document of an operation."""
     slowest = sorted((step for step in run.steps if not step.is_component), key=lambda step: -step.seconds)
     return {
         "stack": name,

@@ -1,29 +1,47 @@
-"""`scripts/cluster logs`: what a job has said."""
+"""`logs`: the log of a job's launcher."""
 
-from cli import job_objects
-from cli.cluster_access import Cluster, Failed
-from cli.exit_codes import FINE
+from typing import Annotated
+
+import typer
+
+from cli import job_objects, options
+from cli.cluster_access import Access, Cluster
+from cli.console import print_json
+from cli.exit_codes import OK
 from cli.job_log import PodLog, log_pods
-from cli.submit import Where, failed, followed
+from cli.submit import follow_job
 
 
-def run(name: str, where: Where, *, follow: bool, as_json: bool) -> int:
-    try:
-        cluster = where.connect()
-        namespace = job_objects.default_namespace(cluster, where.namespace)
-        if follow:
-            return followed(cluster, name, namespace, as_json=as_json)
-        return _print(cluster, name, namespace)
-    except Failed as error:
-        return failed("logs", error, as_json=as_json)
+def command(
+    name: Annotated[str, typer.Argument(help="Job name.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """The log of the launcher's last attempt; of a torchrun job, that of rank 0's pod.
+
+    With --follow, the exit code tells whether the job succeeded, and --json prints the log on stderr and the result on stdout.
+    """
+    cluster = Access(kubeconfig, context).connect()
+    place = job_objects.default_namespace(cluster, namespace)
+    if follow:
+        return follow_job(cluster, name, place, as_json=as_json)
+    lines = _last_log(cluster, name, place)
+    if as_json:
+        print_json({"name": name, "namespace": place, "lines": lines})
+    else:
+        for line in lines:
+            print(line)
+    return OK
 
 
-def _print(cluster: Cluster, name: str, namespace: str) -> int:
+def _last_log(cluster: Cluster, name: str, namespace: str) -> list[str]:
     """The log of the last attempt that wrote one."""
     state = job_objects.find(cluster, name, namespace)
-    begun = [pod for pod in log_pods(job_objects.pods(cluster, state), state) if pod["status"].get("phase") != "Pending"]
-    for pod in begun[-1:]:
-        log = PodLog(cluster, pod["metadata"]["name"], namespace, pod["spec"]["containers"][0]["name"])
-        for line in log.lines(follow=False):
-            print(line)
-    return FINE
+    started = [pod for pod in log_pods(job_objects.pods(cluster, state), state) if pod["status"].get("phase") != "Pending"]
+    if not started:
+        return []
+    log = PodLog(cluster, started[-1]["metadata"]["name"], namespace, started[-1]["spec"]["containers"][0]["name"])
+    return list(log.lines(follow=False))

@@ -1,20 +1,33 @@
-"""`scripts/cluster prepare-node`: this machine becomes ready for kubeadm, by the provisioners that build images too."""
+"""`prepare-node`: prepare this machine for kubeadm, with the provisioners that also build images."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
 
 PROVISIONER = Path(__file__).resolve().parents[1] / "amis" / "provisioners" / "prepare-kubernetes-node.sh"
-USAGE = 2
 
 
-def run(*, check: bool, kubernetes_folder: Path | None) -> int:
-    """What the provisioner says goes to the screen; its exit code is ours."""
+def command(
+    check: Annotated[bool, typer.Option("--check", help="Only report what is present and what is missing.")] = False,
+    kubernetes_folder: Annotated[
+        Path | None,
+        typer.Option(help="Air-gapped: folder with kubeadm, kubelet and kubectl.", show_default="download from pkgs.k8s.io"),
+    ] = None,
+    as_json: options.JsonErrors = False,
+) -> int:
+    """Run it as root on the node (docs/on-premises.md). The exit code is 0 if the machine is ready."""
     if sys.platform != "linux":
-        print("cluster prepare-node: nodes are machines with Debian or Ubuntu; run it on the node", file=sys.stderr)
-        return USAGE
+        raise CommandError("nodes are machines with Debian or Ubuntu; run it on the node", USAGE)
     environment = dict(os.environ)
     if kubernetes_folder is not None:
         environment["KUBERNETES_FOLDER"] = str(kubernetes_folder.resolve())
-    return subprocess.run([PROVISIONER, *(["--check"] if check else [])], env=environment, check=False).returncode
+    arguments = ["--check"] if check else []
+    return subprocess.run([PROVISIONER, *arguments], env=environment, check=False).returncode

@@ -1,4 +1,4 @@
-"""What an engine run is doing, for somebody who waits: a line that changes on a terminal, a line every few seconds elsewhere."""
+"""Progress of a Pulumi operation: one line that changes on a terminal, a line every few seconds elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from localcloud.stack import Verb, Watch
 
 EVERY_SECONDS = 5.0
 NAMED = 2
-"""Resources that a line names; more would not fit."""
+"""Resources named in a line; more would not fit."""
 
 
 def line(verb: Verb, events: EventLog, seconds: float) -> str:
     """`up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`"""
     running, done = events.running(), events.done()
     if not running and not done:
-        return f"{verb}, {seconds:.0f} s: engine and program start"
+        return f"{verb}, {seconds:.0f} s: engine and program are starting"
     names = ", ".join(running[:NAMED])
     more = f" and {len(running) - NAMED} more" if len(running) > NAMED else ""
     working = f", working on {names}{more}" if names else ""
@@ -27,18 +27,18 @@ def line(verb: Verb, events: EventLog, seconds: float) -> str:
 
 @contextmanager
 def shown(console: Console, verb: Verb) -> Iterator[Watch]:
-    """What `LocalStack.run` calls while it runs."""
+    """Yield the callback for `LocalStack.run`."""
     if console.is_terminal:
         with console.status(f"{verb}: starting") as status:
             room = console.width - len("* ")
             yield lambda events, seconds: status.update(escape(line(verb, events, seconds)[:room]))
         return
-    told = 0.0
+    printed = 0.0
 
-    def tell(events: EventLog, seconds: float) -> None:
-        nonlocal told
-        if seconds - told >= EVERY_SECONDS:
-            told = seconds
+    def print_line(events: EventLog, seconds: float) -> None:
+        nonlocal printed
+        if seconds - printed >= EVERY_SECONDS:
+            printed = seconds
             console.print(f"  {line(verb, events, seconds)}", style="dim", markup=False, soft_wrap=True)
 
-    yield tell
+    yield print_line

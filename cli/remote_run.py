@@ -1,7 +1,6 @@
-"""A command on the master that does not depend on the connection through which it was started.
+"""A command on the head node that survives a broken connection.
 
-It runs in a session of its own and writes to a log there. Whoever looks on reads the log from where the last look ended, as often
-as the connection breaks.
+It runs in its own session and writes to a log there. Following it reads the log from where the last connection ended.
 """
 
 import json
@@ -16,19 +15,19 @@ from typing import BinaryIO, Final
 
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
-"""Seconds between attempts to come back; the last one again and again."""
+"""Seconds between attempts to reconnect; the last one repeats."""
 GIVE_UP_SECONDS: Final = 900.0
-"""A master that reboots is back by then."""
+"""A head node that reboots is back by then."""
 CHUNK: Final = 65536
 SSH_FAILED: Final = 255
 _ENDED = re.compile(rb"^gpumpi-run (\d+|lost|unknown)$", re.MULTILINE)
 
 Command = Callable[[str], Sequence[str]]
-"""A script for the master's bash -> the command line that runs it there."""
+"""A script for the head node's bash -> the command line that runs it there."""
 
 
 class Lost(Exception):
-    """What became of the command cannot be known."""
+    """The outcome of the command cannot be determined."""
 
 
 def new_id() -> str:
@@ -36,7 +35,7 @@ def new_id() -> str:
 
 
 def start_script(id: str, words: Sequence[str], folder: str | None) -> str:
-    """Start it once, however often this is sent: the folder can be made only once."""
+    """Start it once, however often this is sent: mkdir succeeds only once."""
     line = shlex.join(words)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
@@ -54,7 +53,7 @@ mv "$run/pid.part" "$run/pid"
 
 
 def follow_script(id: str, offset: int) -> str:
-    """The log from `offset` until the command's end, and how it ended on standard error."""
+    """Print the log from `offset` until the command ends, and its exit code on stderr."""
     return f"""run={RUNS}/{id}
 if ! test -e "$run/pid"; then echo 'gpumpi-run unknown' >&2; exit 0; fi
 if test "$(cat "$run/boot")" = "$(cat /proc/sys/kernel/random/boot_id)"; then
@@ -68,26 +67,26 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 
 
 def stop_script(id: str) -> str:
-    """End the command and what it started there."""
+    """End the command and the processes it started."""
     return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
 
 
 def start(
     ssh: Command, id: str, words: Sequence[str], folder: str | None, *, wait: Callable[[float], object] = time.sleep
 ) -> None:
-    """Raises Lost with ssh's own words where the master cannot be reached."""
+    """Raises Lost with ssh's own message if the head node cannot be reached."""
     for pause in (*PAUSES[:3], None):
         done = subprocess.run(ssh(start_script(id, words, folder)), capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode == 0:
             return
-        if done.returncode != SSH_FAILED or pause is None or _hopeless(done.stderr):
+        if done.returncode != SSH_FAILED or pause is None or _is_final(done.stderr):
             raise Lost(done.stderr.strip() or f"ssh ended with {done.returncode}")
         wait(pause)
 
 
-def _hopeless(said: str) -> bool:
-    """What another attempt does not change."""
-    return "Permission denied" in said or "Host key verification failed" in said
+def _is_final(message: str) -> bool:
+    """Whether another attempt would fail the same way."""
+    return "Permission denied" in message or "Host key verification failed" in message
 
 
 def follow(
@@ -99,34 +98,36 @@ def follow(
     wait: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Write the log as it grows; the command's exit code. Raises Lost."""
+    """Write the log as it grows; return the command's exit code. Raises Lost."""
     offset, failures, since = 0, 0, clock()
     while True:
-        received, said = _look(ssh(follow_script(id, offset)), output)
+        received, messages = _read(ssh(follow_script(id, offset)), output)
         offset += received
-        ended = _ENDED.search(said)
+        ended = _ENDED.search(messages)
+        reason = messages.decode(errors="replace").strip()
         if ended and ended[1].isdigit():
             return int(ended[1])
         if ended:
-            known = "it is not known on the master" if ended[1] == b"unknown" else "the master was restarted, or it was killed"
-            raise Lost(f"{id} ended without an exit code: {known}")
+            if ended[1] == b"unknown":
+                raise Lost(f"the head node has no run {id}")
+            raise Lost(f"{id} ended without an exit code: it was killed, or the head node restarted")
         if received:
             failures, since = 0, clock()
-        if clock() - since > GIVE_UP_SECONDS or _hopeless(said.decode(errors="replace")):
-            raise Lost(f"{id} may still run, but the master cannot be reached: {said.decode(errors='replace').strip()}")
+        if clock() - since > GIVE_UP_SECONDS or _is_final(reason):
+            raise Lost(f"{id} may still run, but the head node cannot be reached: {reason}")
         if failures == 0:
-            report("the connection broke; the command runs on, reconnecting")
+            report("the connection broke; the command keeps running, reconnecting")
         wait(PAUSES[min(failures, len(PAUSES) - 1)])
         failures += 1
 
 
-def _look(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
-    """One connection: how many bytes of the log came, and what ssh and the script said."""
+def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
+    """One connection: how many bytes of the log arrived, and the messages of ssh and the script."""
     received = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as ssh:
         assert ssh.stdout is not None and ssh.stderr is not None
         try:
-            while chunk := ssh.stdout.read1(CHUNK):  # type: ignore[attr-defined]  # a BufferedReader, which has it
+            while chunk := ssh.stdout.read1(CHUNK):  # type: ignore[attr-defined]  # it is a BufferedReader
                 output.write(chunk)
                 output.flush()
                 received += len(chunk)

@@ -1,66 +1,80 @@
-"""`scripts/cluster run`: a command on the master, as the login user, to its end and its exit code."""
+"""`run`: a command on the head node, as the login user."""
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
 
-from cli import remote_run
-from cli.exit_codes import INTERRUPTED
-from cli.master_ssh import MasterSsh, to_master
-from cli.plain_cluster import Failed, PlainCluster
-from cli.remote_run import SSH_FAILED, Lost
+import typer
+
+from cli import options, remote_run
+from cli.console import print_json
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError
+from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
+from cli.head_node_ssh import HeadNodeSsh, to_head_node
+from cli.installation import command as program
+from cli.remote_run import Lost
 
 
-def run(
-    stack: str,
-    folder: Path,
-    words: Sequence[str],
-    *,
-    workdir: str | None,
-    identity: Path | None,
-    detach: bool,
-    attach: str | None,
+def command(
+    stack: options.Stack,
+    words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command and its arguments.")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Folder on the head node.", show_default="the shared file system")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the ID of the run and return.")] = False,
+    attach: Annotated[str | None, typer.Option(help="Follow a run that was started before, by its ID.")] = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.JsonErrors = False,
 ) -> int:
+    """Example: `run -s STACK -- mpiexec -n 32 -N 8 python train_mnist.py`.
+
+    The command keeps running if the connection breaks, and its output continues after reconnecting. ^C ends it.
+    """
     if bool(words) == bool(attach):
-        return _end("name a command behind --, like `-- mpiexec hostname`, or --attach ID, and not both", SSH_FAILED)
-    try:
-        cluster = PlainCluster(stack, folder)
-        with to_master(cluster, identity) as master:
+        raise CommandError("name a command behind --, like `-- mpiexec hostname`, or --attach ID, but not both", USAGE)
+    with not_started(stack):
+        cluster = DeployedEc2Cluster(stack, config_dir)
+        with to_head_node(cluster, identity) as head_node:
             if attach:
-                return _follow(master, attach, stack)
+                return _follow(head_node, attach, stack)
             id = remote_run.new_id()
-            remote_run.start(_bash(master), id, words, workdir or cluster.shared)
+            remote_run.start(_bash(head_node), id, words or [], workdir or cluster.shared)
             if detach:
-                print(id)
-                return 0
-            return _follow(master, id, stack)
-    except Failed as error:
-        return _end(str(error), SSH_FAILED)
-    except Lost as error:
-        return _end(f"{error}{_hint(str(error), stack)}", SSH_FAILED)
+                print_json({"id": id}) if as_json else print(id)
+                return OK
+            return _follow(head_node, id, stack)
 
 
-def _bash(master: MasterSsh) -> remote_run.Command:
-    return lambda script: master.command("bash", "-c", script)
-
-
-def _follow(master: MasterSsh, id: str, stack: str) -> int:
+@contextmanager
+def not_started(stack: str = "") -> Iterator[None]:
+    """Exit code 255 where the command could not be started; a missing stack and wrong usage keep theirs."""
     try:
-        return remote_run.follow(_bash(master), id, remote_run.stdout(), report=lambda line: print(line, file=sys.stderr))
-    except KeyboardInterrupt:
-        subprocess.run(_bash(master)(remote_run.stop_script(id)), stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        return _end(f"{id} was stopped", INTERRUPTED)
+        yield
     except Lost as error:
-        raise Lost(f"{error}; look again with: scripts/cluster run -s {stack} --attach {id}") from None
+        raise CommandError(f"{error}{_hint(str(error), stack)}", NOT_STARTED) from None
+    except CommandError as error:
+        error.code = error.code if error.code in (USAGE, NOT_FOUND, INTERRUPTED) else NOT_STARTED
+        raise
 
 
-def _hint(said: str, stack: str) -> str:
-    if "Permission denied" in said:
-        return f"; add your public key to target.ssh.publicKeys of {stack}, or name its private half with --identity"
+def _bash(head_node: HeadNodeSsh) -> remote_run.Command:
+    return lambda script: head_node.command("bash", "-c", script)
+
+
+def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
+    try:
+        return remote_run.follow(_bash(head_node), id, remote_run.stdout(), report=lambda line: print(line, file=sys.stderr))
+    except KeyboardInterrupt:
+        stop = _bash(head_node)(remote_run.stop_script(id))
+        subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        raise CommandError(f"{id} was stopped", INTERRUPTED) from None
+    except Lost as error:
+        raise Lost(f"{error}; to follow it again: {program()} run -s {stack} --attach {id}") from None
+
+
+def _hint(message: str, stack: str) -> str:
+    if "Permission denied" in message:
+        return f"; add your public key to target.ssh.publicKeys of {stack}, or name its private key with --identity"
     return ""
-
-
-def _end(message: str, code: int) -> int:
-    print(f"cluster run: {message}", file=sys.stderr)
-    return code

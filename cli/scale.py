@@ -1,25 +1,37 @@
-"""`scripts/cluster scale`: another number of workers. `pulumi up` leaves it as it is."""
+"""`scale`: change the number of workers of an EC2 cluster."""
 
-import sys
-from pathlib import Path
+from typing import Annotated
 
-from cli import wait
-from cli.exit_codes import FINE, REFUSED
-from cli.plain_cluster import Failed, PlainCluster
+import typer
+
+from cli import options, wait
+from cli.console import print_json
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError
+from cli.exit_codes import OK, REFUSED
 
 
-def run(size: int, stack: str, folder: Path, *, minutes: float, identity: Path | None, wait_for_it: bool) -> int:
-    try:
-        cluster = PlainCluster(stack, folder)
-        group = cluster.group()
-        if not group.minimum <= size <= group.maximum:
-            bound = "minSize" if size < group.minimum else "maxSize"
-            way_out = f"write {group.minimum} to {group.maximum}, or change pools[0].{bound} and run `pulumi up -s {stack}`"
-            raise Failed(f"{size} is outside of minSize and maxSize; {way_out}", REFUSED)
-        cluster.scale(size)
-        if wait_for_it:
-            wait.until_ready(cluster, minutes, identity)
-    except Failed as error:
-        print(f"cluster scale: {error}", file=sys.stderr)
-        return error.code
-    return FINE
+def command(
+    size: Annotated[int, typer.Argument(metavar="N", help="Number of workers, from minSize to maxSize.")],
+    stack: options.Stack,
+    wait_for_nodes: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until the workers have joined or are gone, and the hostfile is right.")
+    ] = True,
+    minutes: options.Minutes = wait.DEFAULT_MINUTES,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """`pulumi up` keeps this size."""
+    cluster = DeployedEc2Cluster(stack, config_dir)
+    group = cluster.group()
+    if not group.minimum <= size <= group.maximum:
+        bound = "minSize" if size < group.minimum else "maxSize"
+        fix = f"Use {group.minimum} to {group.maximum}, or change pools[0].{bound} and run `pulumi up -s {stack}`."
+        raise CommandError(f"{size} is outside of minSize and maxSize. {fix}", REFUSED)
+    cluster.scale(size)
+    if wait_for_nodes:
+        wait.until_ready(cluster, minutes, identity)
+    if as_json:
+        print_json({"workers": size, "ready": wait_for_nodes})
+    return OK

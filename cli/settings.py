@@ -1,23 +1,26 @@
-"""`scripts/cluster settings`: everything a stack file may say, from the models themselves."""
+"""`settings`: every setting of a stack file or a job file, read from the models themselves."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
+import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from cli import options
+from cli.console import Listing, make_console, print_json
+from cli.exit_codes import OK
 from infra.config.parse import leaf_types
 from infra.jobs.model import Job
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see its fields."
-"""Says a field that only holds others."""
+"""The change of a field that only holds other fields."""
 INTERNAL = ("region", "stack")
-"""Fields that a stack file says elsewhere, or not at all."""
+"""Fields that a stack file sets elsewhere, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Setting:
 
 
 def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Every field of the model and of the models in it, in the order in which they are declared. A job has a table of its own."""
+    """Every field of the model and of nested models, in the order of declaration. Jobs have a table of their own."""
     for name, info in model.model_fields.items():
         if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
@@ -52,7 +55,7 @@ def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Settin
 
 
 def _discriminator(model: type[BaseModel], name: str) -> bool:
-    """`kind` of one of several kinds: told with the field that holds them."""
+    """`kind` of one of several kinds: described with the field that holds them."""
     return name == "kind" and model.model_fields[name].description is None
 
 
@@ -88,7 +91,7 @@ def existing_markdown() -> str:
 
 
 def markdown(model: type[BaseModel] = Settings) -> str:
-    """The table in README.md."""
+    """The table of stack settings."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
     lines += [
         f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows(model)
@@ -96,28 +99,25 @@ def markdown(model: type[BaseModel] = Settings) -> str:
     return "\n".join(lines) + "\n"
 
 
-FORMATS = ("table", "markdown", "json")
-
-
 OF: dict[str, type[BaseModel]] = {"stack": Settings, "existing": ExistingSettings, "job": Job}
 
 
-def run(form: str, of: str = "stack") -> int:
-    """Print the table; 2 for a format that is none."""
-    for option, value, choices in (("--format", form, FORMATS), ("--of", of, tuple(OF))):
-        if value not in choices:
-            print(f"{option}: {value!r} is not one of {', '.join(choices)}", file=sys.stderr)
-            return 2
-    if form == "markdown":
+def command(
+    form: Annotated[Literal["table", "markdown", "json"], typer.Option("--format", help="Output format.")] = "table",
+    of: Annotated[
+        Literal["stack", "existing", "job"],
+        typer.Option(help="A stack in AWS, a stack of an existing Kubernetes cluster, or a job file."),
+    ] = "stack",
+    as_json: options.Json = False,
+) -> int:
+    """With meaning, default and what a change does to a live cluster."""
+    if as_json or form == "json":
+        print_json([asdict(row) for row in rows(OF[of])])
+    elif form == "markdown":
         print(job_markdown() if of == "job" else markdown(OF[of]), end="")
-    elif form == "json":
-        print(json.dumps([asdict(row) for row in rows(OF[of])], indent=1))
     else:
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table("setting", "meaning", "default", "a change")
+        listing = Listing("setting", "meaning", "default", "a change")
         for row in rows(OF[of]):
-            table.add_row(row.path, row.meaning, row.default, row.change)
-        Console().print(table)
-    return 0
+            listing.add_row(row.path, row.meaning, row.default, row.change)
+        make_console().print(listing)
+    return OK

@@ -1,112 +1,96 @@
-"""`scripts/cluster smoke`: does a pool do what it is for? A job that fails unless it does."""
+"""`smoke`: prove that a pool works, with a job that fails unless it does."""
 
 import io
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast, get_args
+from typing import Annotated
 
-from cli import job_objects
-from cli.cluster_access import Cluster, Failed
-from cli.exit_codes import FINE, JOB_FAILED, NOT_FOUND, USAGE
+import typer
+from rich.text import Text
+
+from cli import job_objects, options
+from cli.cluster_access import Access, Cluster
+from cli.console import Listing, make_console, print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import FAILED, OK
+from cli.installation import NAME
 from cli.job_log import Follower
-from cli.submit import Where, failed, refused, result
-from infra.config.messages import did_you_mean, one_of, shown
+from cli.submit import refused, result
+from infra.config.messages import did_you_mean
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, Transport
 from infra.jobs.model import Job, Launcher, MpiImplementation
-from infra.jobs.reading import JobRefused
 from infra.jobs.render import Piece, render
 from infra.jobs.smoke_verdict import Expected, Report, failures
 from infra.jobs.validation import check
 
+SHOWN_LINES = 20
+"""Of the log, where no rank reported."""
+
 
 @dataclass(frozen=True)
-class Wanted:
+class Trial:
     """What to try."""
 
-    pool: str | None = None
-    workers: int = 2
-    name: str = smoke_jobs.NAME
-    image: str | None = None
-    launcher: Launcher = "mpijob"
-    implementation: MpiImplementation = "OpenMPI"
-    transport: Transport | None = None
-    keep: bool = False
+    pool: str | None
+    workers: int
+    image: str | None
+    launcher: Launcher
+    mpi: MpiImplementation
+    transport: Transport | None
+    name: str
 
 
-def wanted(
-    pool: str | None,
-    workers: int,
-    name: str,
-    image: str | None,
-    launcher: str,
-    mpi: str,
-    transport: str | None,
-    *,
-    keep: bool,
-) -> Wanted:
-    """What was typed. Ends the program with 2 where it is no choice."""
-    for option, value, choices in (
-        ("--launcher", launcher, ("mpijob", "openmpi")),
-        ("--mpi", mpi, get_args(MpiImplementation)),
-        ("--transport", transport, (None, *get_args(Transport))),
-    ):
-        if value not in choices:
-            words = one_of([choice for choice in choices if choice])
-            print(f"{option}: {shown(value)} is not known; write {words}", file=sys.stderr)
-            raise SystemExit(USAGE)
-    return Wanted(
-        pool,
-        workers,
-        name,
-        image,
-        cast(Launcher, launcher),
-        cast(MpiImplementation, mpi),
-        cast(Transport | None, transport),
-        keep,
-    )
+def command(
+    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first one with GPUs")] = None,
+    workers: Annotated[int, typer.Option(help="Nodes to use.")] = 2,
+    image: Annotated[
+        str | None, typer.Option(help="Image with sshd, MPI, Python and mpi4py.", show_default="this project's own")
+    ] = None,
+    launcher: Annotated[Launcher, typer.Option(help="Launcher of the job.")] = "mpijob",
+    mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI",
+    transport: Annotated[
+        Transport | None, typer.Option(help="Network to expect.", show_default="the one the pool is described with")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the job afterwards.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """Runs ranks on as many nodes as requested and checks: all GPUs, a correct sum, the expected network."""
+    cluster = Access(kubeconfig, context).connect()
+    described = cluster.description()
+    trial = Trial(pool, workers, image, launcher, mpi, transport, name)
+    job, expected = _job(trial, described, namespace or cluster.namespace)
+    return _run(cluster, job, render(job, described), expected, keep=keep, as_json=as_json)
 
 
-def run(wanted: Wanted, where: Where, *, as_json: bool) -> int:
-    """Submit the smoke job, wait for it, judge what its ranks report, remove it."""
-    try:
-        cluster = where.connect()
-        described = cluster.description()
-        job, expected = _job(wanted, described, where.namespace or cluster.namespace)
-        return _tried(cluster, job, render(job, described), expected, keep=wanted.keep, as_json=as_json)
-    except JobRefused as error:
-        return refused("smoke", error, as_json=as_json)
-    except Failed as error:
-        return failed("smoke", error, as_json=as_json)
-
-
-def _job(wanted: Wanted, described: ClusterDescription, namespace: str | None) -> tuple[Job, Expected]:
-    pool = described.pool(wanted.pool) if wanted.pool else smoke_jobs.smoke_pool(described)
+def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> tuple[Job, Expected]:
+    pool = described.pool(trial.pool) if trial.pool else smoke_jobs.smoke_pool(described)
+    if pool is None and trial.pool:
+        raise NotFound(f"there is no pool {trial.pool}{did_you_mean(trial.pool, [one.name for one in described.pools])}")
     if pool is None:
-        names = [one.name for one in described.pools]
-        hint = did_you_mean(wanted.pool or "", names)
-        raise Failed(
-            f"there is no pool {wanted.pool}{hint}" if wanted.pool else "no pool has GPUs; name one with --pool", NOT_FOUND
-        )
+        raise NotFound("no pool has GPUs; name a pool with --pool")
     job = smoke_jobs.smoke_job(
         pool.name,
-        wanted.workers,
-        name=wanted.name,
-        image=wanted.image,
-        launcher=wanted.launcher,
-        implementation=wanted.implementation,
+        trial.workers,
+        name=trial.name,
+        image=trial.image,
+        launcher=trial.launcher,
+        implementation=trial.mpi,
         namespace=namespace,
     )
-    problems = check(job, described)
-    if problems:
-        raise JobRefused(problems)
-    expected = smoke_jobs.expected(job, described, wanted.transport)
+    if problems := check(job, described):
+        raise refused("smoke", problems)
+    expected = smoke_jobs.expected(job, described, trial.transport)
     return smoke_jobs.with_program(job, expected), expected
 
 
-def _tried(cluster: Cluster, job: Job, pieces: Sequence[Piece], expected: Expected, *, keep: bool, as_json: bool) -> int:
+def _run(cluster: Cluster, job: Job, pieces: Sequence[Piece], expected: Expected, *, keep: bool, as_json: bool) -> int:
+    """Submit the job, wait for it, check what its ranks report, delete it."""
     namespace = pieces[0].manifest["metadata"]["namespace"]
     job_objects.refuse_existing(cluster, pieces)
     job_objects.create(cluster, pieces)
@@ -115,49 +99,40 @@ def _tried(cluster: Cluster, job: Job, pieces: Sequence[Piece], expected: Expect
         state, _ = Follower(cluster, job.name, namespace, out=io.StringIO(), keep=log.append).run()
     finally:
         if not keep:
-            _remove(cluster, job, namespace)
+            _delete(cluster, job, namespace)
     reports = smoke_jobs.reports("\n".join(log))
     found = failures(reports, expected)
     if state is not None and state.phase != "Succeeded" and not found:
         found = [result(state)]
     if as_json:
-        print(json.dumps(_as_json(expected, reports, found), indent=1))
+        print_json({"ok": not found, "failures": found, "expected": asdict(expected), "reports": reports})
     else:
         _print(reports, found, expected, log)
-    return JOB_FAILED if found else FINE
+    return FAILED if found else OK
 
 
-def _remove(cluster: Cluster, job: Job, namespace: str) -> None:
+def _delete(cluster: Cluster, job: Job, namespace: str) -> None:
     try:
         state = job_objects.find(cluster, job.name, namespace)
         cluster.delete(state.kind, state.object_name, namespace)
-    except Failed as error:
-        print(f"cluster smoke: the job was not removed: {error}", file=sys.stderr)
-
-
-def _as_json(expected: Expected, reports: list[Report], found: list[str]) -> dict[str, Any]:
-    return {"ok": not found, "failures": found, "expected": asdict(expected), "reports": reports}
+    except CommandError as error:
+        print(f"{NAME} smoke: the job was not deleted: {error}", file=sys.stderr)
 
 
 def _print(reports: list[Report], found: list[str], expected: Expected, log: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = 200  # a pipe has no width to fit
+    console = make_console()
     if not reports:
-        for line in log[-20:]:
-            console.print(line, markup=False, style="dim")
+        for line in log[-SHOWN_LINES:]:
+            console.print(line, style="dim")
     else:
-        table = Table("rank", "worker", "node", "GPUs", "sum", "transport", box=None, pad_edge=False)
+        listing = Listing("rank", "worker", "node", "GPUs", "sum", "transport")
         for report in sorted(reports, key=lambda one: int(one["rank"])):
-            told = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
-            table.add_row(*told, ", ".join(report["transports"]))
-        console.print(table)
-        console.print(str(reports[0].get("library", "")), style="dim", markup=False)
+            values = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
+            listing.add_row(*values, ", ".join(report["transports"]))
+        console.print(listing)
+        console.print(Text(str(reports[0].get("library", "")), "dim"))
     for sentence in found:
-        console.print(sentence, style="red", markup=False)
+        console.print(sentence, style="red")
     if not found:
         text = f"ok: {len(reports)} ranks on {expected.workers} nodes, {expected.gpus} GPUs each, by {expected.transport}"
-        console.print(text, style="bold green", markup=False)
+        console.print(text, style="bold green")

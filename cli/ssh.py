@@ -1,24 +1,27 @@
-"""`scripts/cluster ssh`: a shell, or a command, on the master."""
+"""`ssh`: a shell, or a command, on the head node."""
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Annotated
 
-from cli.exit_codes import INTERRUPTED
-from cli.master_ssh import to_master
-from cli.plain_cluster import Failed, PlainCluster
+import typer
+
+from cli import options
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.head_node_ssh import to_head_node
+from cli.run import not_started
 
 
-def run(stack: str, folder: Path, words: Sequence[str], *, identity: Path | None) -> int:
-    try:
-        with to_master(PlainCluster(stack, folder), identity) as master:
-            # a prompt for a key's passphrase is fine: somebody sits there
-            return subprocess.run(
-                master.command(*words, batch=False, tty=not words and sys.stdin.isatty()), check=False
-            ).returncode
-    except Failed as error:
-        print(f"cluster ssh: {error}", file=sys.stderr)
-        return error.code
-    except KeyboardInterrupt:
-        return INTERRUPTED
+def command(
+    stack: options.Stack,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Command instead of a shell.")] = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.JsonErrors = False,
+) -> int:
+    """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
+    remote = words or []
+    with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
+        # not in batch mode: ssh may prompt for the passphrase of a key
+        line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
+        return subprocess.run(line, check=False).returncode

@@ -1,11 +1,11 @@
-"""What a stack will be, on one screen."""
+"""A stack in AWS on one screen, before it is created."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
+from cli.console import Listing
 from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import efa_layout
@@ -19,7 +19,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Row:
-    """One pool. None: not known without asking AWS."""
+    """One pool. None: unknown without querying AWS."""
 
     name: str
     instance_type: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
-    yield _system(settings, facts) if settings.is_eks else _master(settings, facts)
+    yield _system(settings, facts) if settings.is_eks else _head_node(settings, facts)
     for pool in settings.pools:
         instance_type = facts.instance_types[pool.instance_type] if facts else None
         zone = pool_zone(pool, settings, facts) if facts else pool.zone
@@ -70,8 +70,8 @@ def _system(settings: Settings, facts: Facts | None) -> Row:
     return _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
 
 
-def _master(settings: Settings, facts: Facts | None) -> Row:
-    """The master of a plain EC2 cluster, where its workers are; of their type it is one of them."""
+def _head_node(settings: Settings, facts: Facts | None) -> Row:
+    """The head node of an EC2 cluster, in the workers' zone. If it has their instance type, it also runs ranks."""
     name, pool = settings.ec2.head_node_type, settings.pools[0] if settings.pools else None
     computes = pool if pool and pool.instance_type == name else None
     head = facts.instance_types[name] if facts else None
@@ -127,22 +127,20 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
 def _kind(settings: Settings, facts: Facts | None) -> str:
     if not settings.is_eks:
         ami = facts.ami.id if facts and facts.ami else UNKNOWN
-        return f"plain EC2, AMI {ami},"
+        return f"EC2 cluster, AMI {ami},"
     wanted, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
     return f"Kubernetes {wanted}{f' (now {now})' if now and now != wanted else ''}"
 
 
-def _table(found: list[Row]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement"):
-        table.add_column(heading, justify="right" if heading in ("GPUs", "EFA") else "left", no_wrap=True)
+def _table(found: list[Row]) -> Listing:
+    listing = Listing("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement", right=("GPUs", "EFA"))
     for row in found:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
         nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
-        table.add_row(
+        listing.add_row(
             row.name, row.instance_type, *numbers, nodes, _zones(row.zones), row.capacity, row.placement_group or UNKNOWN
         )
-    return table
+    return listing
 
 
 def _zones(names: tuple[str, ...] | None) -> str:

@@ -1,35 +1,70 @@
-"""`scripts/cluster validate`: every problem of a stack, or a summary of what it will be."""
+"""`validate`: report every problem of a stack or a job, or show what the stack will be."""
 
-import json
-import sys
 from pathlib import Path
+from typing import Annotated
 
-from cli import existing_summary, summary
-from cli.verdict import USAGE, Verdict
+import typer
+
+from cli import existing_summary, options, summary, validate_job
+from cli.console import make_console, print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import USAGE
+from cli.verdict import Verdict
 from infra.config import preflight, stack_file
 from infra.config.stack_file import RawStack
 
 AWS_LEFT_OUT = (
-    "whether AWS offers the types, zones, versions and add-ons, whether what the file names by id exists and fits, "
+    "whether AWS offers the types, zones, versions and add-ons, whether resources that the file references by ID exist and fit, "
     "quotas, addresses of existing subnets"
 )
 CLUSTER_LEFT_OUT = "the cluster itself: its version, nodes, labels, GPUs and storage classes"
 
 
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STACK|FILE", help="A stack name; or a stack file or job file: ends in .yaml or .yml, or contains a /."
+        ),
+    ] = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="The same as STACK.", show_default=False)] = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    offline: Annotated[bool, typer.Option("--offline", help="Check only the file; do not query AWS or the cluster.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
+
+    Exit code 3 if there are problems; 5 if the file has none, but AWS or the cluster could not be queried.
+    """
+    if (name is None) == (stack is None):
+        raise CommandError("name one stack or file, like `validate local` or `validate job.yaml`", USAGE)
+    if stack is not None or not _is_file(name or ""):
+        return run(stack or name or "", config_dir, offline=offline, as_json=as_json)
+    path = Path(name or "")
+    if not path.is_file():
+        raise NotFound(f"there is no file {path}")
+    if validate_job.is_job(path):
+        return validate_job.run(path, as_json=as_json)
+    return _check_stack(path, offline=offline, as_json=as_json)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith((".yaml", ".yml")) or "/" in name
+
+
 def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
-    """Print what is wrong with a stack, or what it will be; the exit code says which."""
-    try:
-        path = stack_file.find(stack, folder)
-    except stack_file.NoSuchStack as error:
-        print(f"cluster validate: {error}", file=sys.stderr)
-        return USAGE
+    """Print the problems of a stack, or what it will be; return the exit code. Raises NoSuchStack."""
+    return _check_stack(stack_file.find(stack, folder), offline=offline, as_json=as_json)
+
+
+def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     raw = stack_file.read(path)
-    judged = _of_existing(path, raw, offline) if stack_file.is_existing(raw.values) else _of_aws(path, raw, offline)
+    verdict = _of_existing(path, raw, offline) if stack_file.is_existing(raw.values) else _of_aws(path, raw, offline)
     if as_json:
-        print(json.dumps(judged.as_json(), indent=1))
+        print_json(verdict.as_json())
     else:
-        judged.print()
-    return judged.code
+        verdict.show_on(make_console())
+    return verdict.code
 
 
 def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:

@@ -1,4 +1,4 @@
-"""What `scripts/cluster validate` says of a stack, whatever kind of cluster it is: in words or as JSON, and by its exit code."""
+"""The result of `validate` for any kind of stack: as text, as JSON, and as an exit code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
+from cli.exit_codes import OK, REFUSED, UNREACHABLE
+from cli.installation import pasteable
 from infra.config.preflight import Examined
-
-FINE, NOT_QUERIED, USAGE, PROBLEMS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -18,53 +18,52 @@ class Verdict:
     examined: Examined[Any, Any]
     offline: bool
     left_out: str
-    """What nobody checks offline."""
+    """What is not checked offline."""
     unchecked: Sequence[str]
-    """Sentences on what could not be checked although somebody was asked."""
+    """What could not be checked although AWS or the cluster was queried; sentences."""
     pools: Callable[[], list[Mapping[str, object]]]
-    """Of a stack without problems."""
+    """Pools of a stack without problems."""
     show: Callable[[Console], None]
     """Prints what a stack without problems will be."""
 
     @property
     def code(self) -> int:
         if self.examined.problems:
-            return PROBLEMS
-        return FINE if self.offline or self.examined.facts else NOT_QUERIED
+            return REFUSED
+        return OK if self.offline or self.examined.facts else UNREACHABLE
 
     @property
     def is_fine(self) -> bool:
-        return self.code == FINE and self.examined.settings is not None
+        return self.code == OK and self.examined.settings is not None
 
     def as_json(self) -> dict[str, object]:
         return {
             "file": str(self.path),
-            "ok": self.code == FINE,
+            "ok": self.code == OK,
             "problems": [
-                {"path": problem.path, "message": problem.message, "severity": problem.severity}
-                for problem in (*self.examined.problems, *self.examined.warnings)
+                {"path": one.path, "message": pasteable(one.message), "severity": one.severity}
+                for one in (*self.examined.problems, *self.examined.warnings)
             ],
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
             "pools": self.pools() if self.is_fine else [],
         }
 
-    def print(self) -> None:
-        console = Console(highlight=False, soft_wrap=True, markup=False)
+    def show_on(self, console: Console) -> None:
         for problem in self.examined.warnings:
-            console.print(f"warning: {problem}", style="yellow")
+            console.print(f"warning: {pasteable(str(problem))}", style="yellow")
         for problem in self.examined.problems:
-            console.print(str(problem), style="red")
+            console.print(pasteable(str(problem)), style="red")
         if number := len(self.examined.problems):
-            console.print(f"{self.path.name}: {number} problem{'' if number == 1 else 's'}; nothing was started", style="bold")
+            console.print(f"{self.path.name}: {number} problem{'' if number == 1 else 's'}; nothing was created", style="bold")
         if self.is_fine:
             self.show(console)
             console.print(f"{self.path.name}: {_found(len(self.examined.warnings))}", style="bold green")
         if self.offline:
             console.print(f"not checked: {self.left_out}", style="yellow")
         elif self.examined.not_queried:
-            found = "" if self.examined.problems else " and is fine"
-            console.print(f"only the file was checked{found}: {self.examined.not_queried}", style="yellow")
+            file = "only the file was checked" if self.examined.problems else "the file looks fine, but only the file was checked"
+            console.print(f"{file}: {self.examined.not_queried}", style="yellow")
         for sentence in self.unchecked:
             console.print(f"not checked: {sentence}", style="yellow")
 

@@ -1,6 +1,5 @@
-"""`scripts/cluster wait`: until master and all wanted workers have joined and mpiexec knows it; says why a node cannot."""
+"""`wait`: until the head node and all desired workers have joined and mpiexec knows them. Shows why a node cannot."""
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -9,69 +8,77 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cli import hostfile
-from cli.exit_codes import FINE
+from cli import hostfile, options
+from cli.console import print_json
+from cli.ec2_cluster import BootLog, DeployedEc2Cluster, Ec2Node, WorkerGroup
+from cli.errors import CommandError
+from cli.exit_codes import FAILED, OK
+from cli.head_node_ssh import must_exist
 from cli.hostfile import Look, Unseen
-from cli.master_ssh import must_exist
-from cli.plain_cluster import BootLog, Failed, Group, Node, PlainCluster
+from cli.installation import command as program
 
-EVERY_SECONDS: Final = 5.0
-FAILED: Final = 1
+DEFAULT_MINUTES: Final = 20.0
+POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
-"""For the master to know what AWS knows; its join service looks every ten."""
-MOST_FAILURES: Final = 3
-"""So many workers that could not join, and the next one will not either."""
+"""For the head node to learn what AWS reports; its join service polls every ten seconds."""
+MAX_FAILED_WORKERS: Final = 3
+"""After so many workers that could not join, the next one will not either."""
 TAIL_LINES: Final = 40
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look."""
+class Snapshot:
+    """The cluster at one poll."""
 
-    group: Group
-    nodes: list[Node]
-    master_joined: bool
+    group: WorkerGroup
+    nodes: list[Ec2Node]
+    head_node_joined: bool
     difference: str = ""
-    """Between the master's hostfile and AWS, in words."""
+    """Between the head node's hostfile and AWS, in words."""
 
     @property
     def in_service(self) -> int:
-        return sum(not node.is_master and node.state == "InService" for node in self.nodes)
+        return sum(not node.is_head_node and node.state == "InService" for node in self.nodes)
 
     @property
     def leaving(self) -> int:
-        return sum(not node.is_master and node.state.startswith("Terminat") for node in self.nodes)
+        return sum(not node.is_head_node and node.state.startswith("Terminat") for node in self.nodes)
 
     @property
     def has_joined(self) -> bool:
-        """By AWS's word."""
-        others = sum(not node.is_master for node in self.nodes) - self.in_service
-        return self.master_joined and self.in_service == self.group.desired and others == 0
+        """Whether all nodes have joined, as AWS reports it."""
+        others = sum(not node.is_head_node for node in self.nodes) - self.in_service
+        return self.head_node_joined and self.in_service == self.group.desired and others == 0
 
     def __str__(self) -> str:
         parts = [
-            f"master {'joined' if self.master_joined else 'boots'}",
+            f"head node {'joined' if self.head_node_joined else 'boots'}",
             f"{self.in_service} of {self.group.desired} workers joined",
         ]
         leaving = [f"{self.leaving} leaving"] if self.leaving else []
         return ", ".join([*parts, *leaving, *([self.difference] if self.difference else [])])
 
 
-def run(stack: str, folder: Path, *, minutes: float, identity: Path | None, as_json: bool) -> int:
-    try:
-        seen = until_ready(PlainCluster(stack, folder), minutes, identity)
-    except Failed as error:
-        print(f"cluster wait: {error}", file=sys.stderr)
-        return error.code
+def command(
+    stack: options.Stack,
+    minutes: options.Minutes = DEFAULT_MINUTES,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Ready means: all desired nodes have joined, and the head node's hostfile lists exactly these.
+
+    Without an SSH key in the stack you only see the status reported by AWS, and the command says that.
+    """
+    ready = until_ready(DeployedEc2Cluster(stack, config_dir), minutes, identity)
     if as_json:
-        print(
-            json.dumps({"ready": True, "workers": seen.in_service, "master": next(one.id for one in seen.nodes if one.is_master)})
-        )
-    return FINE
+        head_node = next(one.id for one in ready.nodes if one.is_head_node)
+        print_json({"ready": True, "workers": ready.in_service, "master": head_node})
+    return OK
 
 
-def until_ready(cluster: PlainCluster, minutes: float, identity: Path | None) -> Seen:
-    """`wait` for somebody at a terminal. Raises Failed."""
+def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
+    """`wait` with its progress on stderr. Raises CommandError."""
     must_exist(identity)
     return wait(cluster, minutes * 60, say, partial(hostfile.look, identity=identity))
 
@@ -81,20 +88,19 @@ def say(line: str) -> None:
 
 
 def wait(
-    cluster: PlainCluster,
+    cluster: DeployedEc2Cluster,
     seconds: float,
     report: Callable[[str], None],
     look: Look,
     *,
     pause: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> Seen:
-    """Raises Failed: in time, or when it is known that there is no hope."""
-    began, told, last = clock(), _Told(report), ""
-    joined: float | None = None
-    """Since when AWS has all."""
+) -> Snapshot:
+    """Raises CommandError after `seconds`, or as soon as it is certain that the cluster will not become ready."""
+    began, failures, last = clock(), _Failures(report), ""
+    joined_since: float | None = None
     while True:
-        seen = _look(cluster)
+        seen = _poll(cluster)
         if seen.has_joined:
             seen = replace(seen, difference=_difference(cluster, seen, look, report))
         if str(seen) != last:
@@ -102,66 +108,66 @@ def wait(
             report(f"{clock() - began:4.0f} s: {last}")
         if seen.has_joined and not seen.difference:
             return seen
-        told.failures(cluster, seen)
+        failures.check(cluster, seen)
         now = clock()
-        joined = (now if joined is None else joined) if seen.has_joined else None
-        if joined is not None and now - joined > HOSTFILE_SECONDS:
-            way_out = f"`scripts/cluster ssh -s {cluster.stack} -- systemctl status gpumpi-join` tells what holds it up"
-            raise Failed(f"AWS has all members, but after {HOSTFILE_SECONDS / 60:g} minutes {seen.difference}; {way_out}", FAILED)
+        joined_since = (now if joined_since is None else joined_since) if seen.has_joined else None
+        if joined_since is not None and now - joined_since > HOSTFILE_SECONDS:
+            fix = f"`{program()} ssh -s {cluster.stack} -- systemctl status gpumpi-join` shows why"
+            minutes = f"{HOSTFILE_SECONDS / 60:g}"
+            raise CommandError(f"all nodes have joined, but after {minutes} minutes {seen.difference}; {fix}", FAILED)
         if now - began > seconds:
-            raise Failed(f"not ready after {seconds / 60:g} minutes: {seen}", FAILED)
-        pause(EVERY_SECONDS)
+            raise CommandError(f"not ready after {seconds / 60:g} minutes: {seen}", FAILED)
+        pause(POLL_SECONDS)
 
 
-def _difference(cluster: PlainCluster, seen: Seen, look: Look, report: Callable[[str], None]) -> str:
-    """Who may not log in has AWS's word alone, and is told so."""
+def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
+    """Users who cannot log in only get the status reported by AWS, and a line that says why."""
     try:
         return look(cluster, seen.nodes)
     except Unseen as reason:
-        report(f"the master's hostfile was not looked at: {reason}")
+        report(f"the head node's hostfile was not checked: {reason}")
         return ""
 
 
-def _look(cluster: PlainCluster) -> Seen:
+def _poll(cluster: DeployedEc2Cluster) -> Snapshot:
     group, nodes = cluster.group(), cluster.nodes()
-    master = next((node for node in nodes if node.is_master), None)
-    joined = master is not None and master.state == "running" and cluster.notice(master) is not None
-    return Seen(group, nodes, joined)
+    head_node = next((node for node in nodes if node.is_head_node), None)
+    joined = head_node is not None and head_node.state == "running" and cluster.notice(head_node) is not None
+    return Snapshot(group, nodes, joined)
 
 
-class _Told:
-    """Failures that the user knows of already."""
+class _Failures:
+    """Reports each failed boot and launch once; ends the wait when there are too many."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._seen: set[str] = set()
-        self._first = True
-        self._failed = 0
+        self._is_first_check = True
+        self._failed_workers = 0
 
-    def failures(self, cluster: PlainCluster, seen: Seen) -> None:
-        """Boot logs of nodes that are there, and those that come while we wait; launches that AWS refused."""
-        there = {node.id for node in seen.nodes}
+    def check(self, cluster: DeployedEc2Cluster, seen: Snapshot) -> None:
+        """Boot logs of existing nodes, new boot logs, and launches that AWS refused while we wait."""
+        existing = {node.id for node in seen.nodes}
         for boot_log in cluster.boot_logs():
             if boot_log.instance_id in self._seen:
                 continue
             self._seen.add(boot_log.instance_id)
-            if self._first and boot_log.instance_id not in there:
-                continue  # of somebody who went before we came
+            if self._is_first_check and boot_log.instance_id not in existing:
+                continue  # left by an instance that was terminated before
             self._report(_shown(boot_log))
-            if any(node.is_master and node.id == boot_log.instance_id for node in seen.nodes):
-                raise Failed(f"the master {boot_log.instance_id} could not boot; its log is above", FAILED)
-            self._failed += 1
-            if self._failed == MOST_FAILURES:
-                raise Failed(f"{MOST_FAILURES} workers could not join, one after the other; their logs are above", FAILED)
+            if any(node.is_head_node and node.id == boot_log.instance_id for node in seen.nodes):
+                raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
+            self._failed_workers += 1
+            if self._failed_workers == MAX_FAILED_WORKERS:
+                raise CommandError(f"{MAX_FAILED_WORKERS} workers in a row could not join; their logs are above", FAILED)
         for id, message in cluster.failed_launches().items():
-            if id not in self._seen and not self._first:
+            if id not in self._seen and not self._is_first_check:
                 self._report(f"a launch failed: {message}")
             self._seen.add(id)
-        self._first = False
+        self._is_first_check = False
 
 
 def _shown(boot_log: BootLog) -> str:
     lines = boot_log.text.splitlines()[-TAIL_LINES:]
-    return "\n".join(
-        [f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:", *(f"  | {line}" for line in lines)]
-    )
+    heading = f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:"
+    return "\n".join([heading, *(f"  | {line}" for line in lines)])

@@ -1,1 +1,1 @@
-"""`scripts/cluster status`: one screen of a cluster. `verb` asks, `model` is what is known, `screen` prints it."""
+"""`scripts/cluster status`: a cluster on one screen. `verb` queries, `model` holds what is known, `screen` prints it."""

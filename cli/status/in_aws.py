@@ -1,4 +1,4 @@
-"""The part of an EKS cluster's status that AWS alone knows: wanted sizes, and launches that failed. Read by boto3."""
+"""The part of an EKS cluster's status that only AWS knows: desired sizes and failed launches. Read with boto3."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 from cli.launches import MOST_ACTIVITIES, FailedLaunch, last_failed
 from cli.status.model import PoolStatus, Status
-from infra.facts.clients import Clients, Denied, asked, is_error
+from infra.facts.clients import Clients, Denied, is_error, query
 from infra.naming import POOL_TAG, STACK_TAG, Naming
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class EksCluster:
-    """What DescribeCluster says."""
+class EksDescription:
+    """What DescribeCluster reports."""
 
     name: str
     state: str
@@ -26,7 +26,7 @@ class EksCluster:
 
 
 class EksAccount:
-    """Questions to the AWS account of one stack. Raises FactsError where AWS cannot be asked at all."""
+    """What the AWS account of one stack reports. Raises FactsError if AWS cannot be queried at all."""
 
     def __init__(self, stack: str, region: str) -> None:
         self.stack, self.region = stack, region
@@ -34,8 +34,8 @@ class EksAccount:
         self._clients = Clients(region)
         self.unknown: list[str] = []
 
-    def cluster(self) -> EksCluster | None:
-        """None where there is no such cluster. Raises Denied."""
+    def cluster(self) -> EksDescription | None:
+        """None if there is no such cluster. Raises Denied."""
 
         def describe() -> Mapping[str, Any] | None:
             try:
@@ -46,10 +46,10 @@ class EksAccount:
                 raise
             return found
 
-        found = asked(self.region, describe)
+        found = query(self.region, describe)
         if found is None:
             return None
-        return EksCluster(
+        return EksDescription(
             name=self.name,
             state=found["status"],
             version=found.get("version", ""),
@@ -58,8 +58,8 @@ class EksAccount:
             problems=tuple(_issues(found)),
         )
 
-    def status(self, cluster: EksCluster) -> Status:
-        """One look."""
+    def status(self, cluster: EksDescription) -> Status:
+        """The status at this moment."""
         pools: dict[str, PoolStatus] = {}
         for group in self._node_groups():
             pool = self._pool(group)
@@ -77,9 +77,9 @@ class EksAccount:
 
     def _node_groups(self) -> list[Mapping[str, Any]]:
         eks = self._clients.eks
-        pages = self._asked(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
+        pages = self._query(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
         names = [name for page in pages for name in page["nodegroups"]]
-        found = [self._asked(partial(self._described, name)) for name in names]
+        found = [self._query(partial(self._described, name)) for name in names]
         return [one for one in found if one and one.get("tags", {}).get(STACK_TAG) == self.stack]
 
     def _described(self, name: str) -> Mapping[str, Any] | None:
@@ -87,22 +87,22 @@ class EksAccount:
         try:
             found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
         except eks.exceptions.ResourceNotFoundException:
-            return None  # it went meanwhile
+            return None  # deleted meanwhile
         return found
 
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
         sizes = group.get("scalingConfig", {})
         names = [one["name"] for one in group.get("resources", {}).get("autoScalingGroups", ())]
-        found = (self._asked(partial(self._auto_scaling_groups, names)) or []) if names else []
+        found = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
         state = group["status"]
-        said = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
+        bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
         return PoolStatus(
             name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
             instance_type=", ".join(group.get("instanceTypes") or ()),
             wanted=sum(one["DesiredCapacity"] for one in found) if found else sizes.get("desiredSize"),
             minimum=sizes.get("minSize"),
             maximum=sizes.get("maxSize"),
-            problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in said) + tuple(_issues(group)),
+            problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in bad_state) + tuple(_issues(group)),
             failed_launch=self._last_failed(names),
         )
 
@@ -114,26 +114,26 @@ class EksAccount:
         describe = self._clients.autoscaling.describe_scaling_activities
         found = []
         for name in groups:
-            answer = self._asked(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+            answer = self._query(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
             found.append(last_failed(answer["Activities"]) if answer else None)
         return max((one for one in found if one), key=lambda one: one.at, default=None)
 
-    def _asked(self, question: Callable[[], Answer]) -> Answer | None:
+    def _query(self, question: Callable[[], Answer]) -> Answer | None:
         try:
-            return asked(self.region, question)
+            return query(self.region, question)
         except Denied as denied:
             self.unknown.append(f"you may not call {denied}")
             return None
 
 
 def _issues(described: Mapping[str, Any]) -> Iterable[str]:
-    """What EKS says is wrong with a cluster or a node group."""
+    """Health issues that EKS reports for a cluster or a node group."""
     for issue in described.get("health", {}).get("issues", ()):
         yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
 
 
 def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
-    """Two node groups of one pool, while the new one takes the old one's place."""
+    """Two node groups of one pool, while the new one replaces the old one."""
     launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
     return PoolStatus(
         name=one.name,
@@ -141,6 +141,6 @@ def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
         wanted=(one.wanted or 0) + (other.wanted or 0),
         minimum=max(one.minimum or 0, other.minimum or 0),
         maximum=max(one.maximum or 0, other.maximum or 0),
-        problems=(*one.problems, *other.problems, "two node groups: one takes the other's place"),
+        problems=(*one.problems, *other.problems, "two node groups: one replaces the other"),
         failed_launch=max(launches, key=lambda launch: launch.at, default=None),
     )

@@ -1,4 +1,4 @@
-"""What is known of a cluster at one moment. Plain values; None is what nobody could tell."""
+"""What is known about a cluster at one moment. Plain values; None means unknown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,21 +18,21 @@ class PoolStatus:
     name: str
     instance_type: str = ""
     ready: int | None = None
-    """Nodes that take jobs; in a plain EC2 cluster those that have joined."""
+    """Nodes that accept jobs; in an EC2 cluster, those that have joined."""
     there: int | None = None
     """Nodes, ready or not."""
     wanted: int | None = None
     minimum: int | None = None
     maximum: int | None = None
     gpus: int | None = None
-    """What the nodes offer; those that are not ready offer nothing."""
+    """GPUs of the ready nodes."""
     gpus_used: int | None = None
-    """What pods on them hold."""
+    """GPUs held by pods on these nodes."""
     problems: tuple[str, ...] = ()
     failed_launch: FailedLaunch | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
-        """With what another source knows of it; where both know something, this one's word counts."""
+        """Add what another source knows; where both know something, this one wins."""
         known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
         return replace(other, **{**known, "problems": problems})
@@ -56,12 +56,12 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class QueueStatus:
-    """Where jobs of a namespace wait."""
+    """The queue of a namespace."""
 
     namespace: str
     name: str
     admitted: int
-    """Workloads that have their quota, whether their pods run already or not."""
+    """Workloads with reserved quota, whether or not their pods run yet."""
     waiting: int
 
     def as_json(self) -> dict[str, object]:
@@ -70,7 +70,7 @@ class QueueStatus:
 
 @dataclass(frozen=True)
 class JobLine:
-    """A job that is not over."""
+    """A job that has not ended."""
 
     state: JobState
     waits_for: str = ""
@@ -81,14 +81,14 @@ class JobLine:
 
 @dataclass(frozen=True)
 class VolumeStatus:
-    """What jobs share."""
+    """A shared volume."""
 
     name: str
     mount_path: str
     namespace: str = ""
     claim: str = ""
     phase: str = ""
-    """`Bound`; anything else keeps pods from starting."""
+    """Of the claim. In any phase but `Bound`, pods cannot start."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -102,29 +102,29 @@ class VolumeStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """One screen."""
+    """Everything on the screen."""
 
     cluster: str
     kind: Kind = ""
     state: str = ""
-    """As EKS says it (`ACTIVE`), or of a plain EC2 cluster `ready` or what it waits for."""
+    """As EKS reports it (`ACTIVE`); of an EC2 cluster, `ready` or what it waits for."""
     version: str = ""
-    """Of Kubernetes."""
+    """Kubernetes version."""
     address: str = ""
-    """Where it answers."""
+    """Of the API server, or of the head node."""
     pools: tuple[PoolStatus, ...] = ()
     queues: tuple[QueueStatus, ...] = ()
     jobs: tuple[JobLine, ...] = ()
     ended: Mapping[str, int] = field(default_factory=dict)
-    """`Succeeded` and `Failed` -> jobs that are still there to be read."""
+    """Phase -> number of ended jobs that still exist."""
     volumes: tuple[VolumeStatus, ...] = ()
     problems: tuple[str, ...] = ()
-    """Of the cluster as a whole."""
+    """Problems of the whole cluster."""
     unknown: tuple[str, ...] = ()
-    """What could not be asked, and why."""
+    """What could not be queried, and why."""
 
     def merged(self, other: "Status") -> "Status":
-        """With what another source knows; pools by name, in this one's order first."""
+        """Add what another source knows. Pools are matched by name; this one's come first."""
         others = {pool.name: pool for pool in other.pools}
         pools = [pool.merged(others.pop(pool.name)) if pool.name in others else pool for pool in self.pools]
         known = {name: value for name, value in vars(self).items() if value}

@@ -1,4 +1,4 @@
-"""What Kubernetes has of nodes, pods, claims and queues, as counts. Pure."""
+"""Count nodes, pods, claims and queued workloads. Pure functions."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 
 
 def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[Object] | None) -> PoolStatus:
-    """A pool by its nodes; without pods nobody knows who holds its GPUs."""
+    """A pool's status from its nodes. Without `pods`, the GPUs in use are unknown."""
     own = [node for node in nodes if _is_of(node, pool.selector)]
     ready = [node for node in own if is_ready(node)]
     names = {node["metadata"]["name"] for node in own}
@@ -39,7 +39,7 @@ def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
 
 
 def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
-    """Nodes that are ready and yet take no job, or less than they should."""
+    """Ready nodes that accept no job, or offer fewer GPUs than they should."""
     expected = {taint.key for taint in pool.taints}
     held = Counter(
         taint["key"]
@@ -47,20 +47,20 @@ def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
         for taint in node["spec"].get("taints", ())
         if taint["effect"] != "PreferNoSchedule" and taint["key"] not in expected
     )
-    found = [f"{_nodes(number)} no jobs: tainted {key}" for key, number in sorted(held.items())]
-    poor = [node for node in ready if int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) < pool.gpus]
-    if poor:
-        name = poor[0]["metadata"]["name"]
-        found.append(f"{len(poor)} ready with less than {pool.gpus} GPUs, like {name}: look at its device plugin")
+    found = [f"{_nodes(number)} no jobs: taint {key}" for key, number in sorted(held.items())]
+    short = [node for node in ready if int(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0)) < pool.gpus]
+    if short:
+        name = short[0]["metadata"]["name"]
+        found.append(f"{len(short)} ready with fewer than {pool.gpus} GPUs, like {name}: check its device plugin")
     return found
 
 
 def _nodes(number: int) -> str:
-    return "1 node takes" if number == 1 else f"{number} nodes take"
+    return "1 node accepts" if number == 1 else f"{number} nodes accept"
 
 
 def _gpus_held(pod: Object) -> int:
-    """As the scheduler counts: until a pod is over, what its containers ask for, or more where one before them asks more."""
+    """As the scheduler counts: the sum of the containers, or the largest init container; nothing once the pod has ended."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     spec = pod["spec"]
@@ -80,7 +80,7 @@ def queue_status(queue: Object) -> QueueStatus:
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:
-    """The volumes that jobs of a namespace may name; a claim that is not there is `Missing`."""
+    """The volumes that jobs of a namespace may use. A claim that does not exist is `Missing`."""
     phases = None if claims is None else {one["metadata"]["name"]: one["status"].get("phase", "") for one in claims}
     return [
         VolumeStatus(

@@ -1,25 +1,25 @@
-"""A status as somebody reads it at a terminal."""
+"""A status as text for a terminal."""
 
 import re
 from collections.abc import Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from cli.console import Listing
 from cli.jobs import STYLES, duration
 from cli.status.model import PoolStatus, Status
 from infra.naming import GPU_RESOURCE
 
 UNKNOWN = "?"
 LONGEST = 110
-"""Of a reason, in characters; all of it is in --json, and in what `logs` says."""
+"""Characters of a reason; --json and `logs` show all of it."""
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
 def screen(status: Status, now: datetime) -> RenderableType:
-    """All of it."""
+    """The whole screen."""
     return Group(*_parts(status, now))
 
 
@@ -36,7 +36,7 @@ def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
     yield from _jobs(status, now)
     yield from _volumes(status)
     for sentence in status.unknown:
-        yield Text(f"not known: {sentence}", DOUBTFUL)
+        yield Text(f"unknown: {sentence}", DOUBTFUL)
 
 
 def _heading(status: Status) -> Text:
@@ -47,16 +47,9 @@ def _heading(status: Status) -> Text:
     return text
 
 
-def _table(*headings: str, right: tuple[str, ...] = ()) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=heading != "waits for")
-    return table
-
-
-def _pools(pools: tuple[PoolStatus, ...]) -> Table:
-    numbers = ("ready", "wanted", "GPUs used", "free")
-    table = _table("pool", "type", *numbers, "from", right=numbers)
+def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
+    numbers = ("ready", "desired", "GPUs used", "GPUs free")
+    listing = Listing("pool", "type", *numbers, "size", right=numbers)
     for pool in pools:
         enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
         known = not (pool.gpus is None or pool.gpus_used is None)
@@ -65,8 +58,8 @@ def _pools(pools: tuple[PoolStatus, ...]) -> Table:
         if pool.gpus is not None and not known:
             gpus = (UNKNOWN, UNKNOWN)
         ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
-        table.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
-    return table
+        listing.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
+    return listing
 
 
 def _shown(number: int | None) -> str:
@@ -89,32 +82,32 @@ def _queues(status: Status) -> Iterator[RenderableType]:
     yield Text()
     for queue in status.queues:
         words = f"{queue.admitted} admitted, {queue.waiting} waiting"
-        yield Text(f"queue {queue.name} of {queue.namespace}: {words}", DOUBTFUL if queue.waiting else "")
+        yield Text(f"queue {queue.name} in namespace {queue.namespace}: {words}", DOUBTFUL if queue.waiting else "")
 
 
 def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
     if status.jobs:
         several = len({one.state.namespace for one in status.jobs}) > 1
         yield Text()
-        table = _table(
+        listing = Listing(
             "job", *(["namespace"] if several else []), "pool", "workers", "phase", "time", "waits for", right=("workers",)
         )
         for line in status.jobs:
             state = line.state
             place = [state.namespace] if several else []
             phase = Text(state.phase, STYLES.get(state.phase, DOUBTFUL))
-            waits = Text(shortened(line.waits_for))  # Kubernetes' words may have brackets
-            table.add_row(state.name, *place, state.pool, str(state.workers or ""), phase, duration(state.seconds(now)), waits)
-        yield table
+            waits = Text(shortened(line.waits_for))
+            listing.add_row(state.name, *place, state.pool, str(state.workers or ""), phase, duration(state.seconds(now)), waits)
+        yield listing
     if status.ended:
-        told = ", ".join(f"{number} {phase.lower()}" for phase, number in status.ended.items())
-        yield Text(f"jobs that are over: {told}", "dim")
+        ended = ", ".join(f"{number} {phase.lower()}" for phase, number in status.ended.items())
+        yield Text(f"ended jobs: {ended}", "dim")
     elif not status.jobs and status.queues:
         yield Text("no jobs", "dim")
 
 
 def shortened(reason: str) -> str:
-    """What a job waits for, in a line: of what Kueue lacks the GPUs, of other sentences the beginning.
+    """What a job waits for, in one line: of Kueue's message the missing GPUs, of others the beginning.
 
     >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
@@ -130,6 +123,6 @@ def _volumes(status: Status) -> Iterator[RenderableType]:
         return
     yield Text()
     for one in status.volumes:
-        where = f" of {one.namespace}" if one.namespace else ""
+        where = f" in namespace {one.namespace}" if one.namespace else ""
         style = "" if one.phase in ("Bound", "") else BAD
         yield Text(f"volume {one.name}{where} at {one.mount_path}{f': {one.phase}' if one.phase else ''}", style)

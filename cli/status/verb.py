@@ -1,4 +1,4 @@
-"""`scripts/cluster status`: asks whoever knows, and prints one screen, once or again and again."""
+"""`status`: query AWS and Kubernetes, and print one screen, once or repeatedly."""
 
 import json
 import tempfile
@@ -7,16 +7,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from cli.cluster_access import Cluster, Failed
-from cli.exit_codes import FINE, INTERRUPTED, NO_CLUSTER, NOT_FOUND, REFUSED, USAGE
-from cli.plain_cluster import Failed as PlainFailed
-from cli.plain_cluster import PlainCluster
-from cli.status import in_kubernetes, in_plain_cluster
-from cli.status.in_aws import EksAccount, EksCluster
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from cli import options
+from cli.cluster_access import Access, Cluster
+from cli.console import make_console, print_json
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import INTERRUPTED, OK, REFUSED, UNREACHABLE, USAGE
+from cli.status import in_ec2_cluster, in_kubernetes
+from cli.status.in_aws import EksAccount, EksDescription
 from cli.status.model import Status
-from cli.submit import Where, failed
+from cli.status.screen import screen
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
@@ -26,17 +33,31 @@ from infra.naming import Naming
 EVERY_SECONDS: Final = 5.0
 
 Look = Callable[[], tuple[Status, int]]
-"""A status and the exit code that goes with it. Raises Failed."""
+"""A status and its exit code. Raises CommandError."""
 
 
-def run(stack: str | None, folder: Path, where: Where, *, watch: bool, as_json: bool) -> int:
-    """Print the screen; the exit code is that of the last look."""
-    try:
-        with tempfile.TemporaryDirectory() as made:
-            look = _look(stack, folder, where, Path(made))
-            return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
-    except Failed as error:
-        return failed("status", error, as_json=as_json)
+def command(
+    stack: Annotated[
+        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help=f"Repeat every {EVERY_SECONDS:g} s; with --json, one document per line.")
+    ] = False,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only jobs of this namespace.", show_default="all")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """EKS: without --kubeconfig, the kubeconfig is made from what AWS reports. Without AWS credentials, only Kubernetes data is
+    shown, and what is missing is listed. EC2 clusters: the head node, and workers joined and desired.
+    """
+    access = Access(kubeconfig, context, namespace)
+    with tempfile.TemporaryDirectory() as folder:
+        look = _look(stack, config_dir, access, Path(folder))
+        return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
 
 
 # --- once, or again and again -------------------------------------------------------------------------------------------
@@ -46,21 +67,14 @@ def _once(look: Look, *, as_json: bool) -> int:
     status, code = look()
     now = datetime.now(UTC)
     if as_json:
-        print(json.dumps(status.as_json(now), indent=1))
+        print_json(status.as_json(now))
     else:
-        from rich.console import Console
-
-        from cli.status.screen import screen
-
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = 300  # a pipe has no width to fit
-        console.print(screen(status, now))
+        make_console().print(screen(status, now))
     return code
 
 
 def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
-    """Until ^C. A look that fails is said, and the next one may succeed; where the first one fails nothing is waited for."""
+    """Until ^C. If the first poll fails, end; a later failure is shown, and the next poll may succeed."""
     last = look()
     try:
         if as_json:
@@ -68,17 +82,11 @@ def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = ti
                 print(json.dumps(last[0].as_json(datetime.now(UTC))), flush=True)
                 pause(EVERY_SECONDS)
                 last = _again(look, last)
-        from rich.console import Console, Group
-        from rich.live import Live
-        from rich.text import Text
-
-        from cli.status.screen import screen
-
-        console = Console(highlight=False)
+        console = make_console()
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
                 now = datetime.now(UTC)
-                note = Text(f"{now.astimezone():%H:%M:%S}, every {EVERY_SECONDS:g} s; ^C ends it", "dim")
+                note = Text(f"{now.astimezone():%H:%M:%S}, every {EVERY_SECONDS:g} s; ^C to stop", "dim")
                 live.update(Group(screen(last[0], now), Text(), note), refresh=True)
                 pause(EVERY_SECONDS)
                 last = _again(look, last)
@@ -89,67 +97,53 @@ def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = ti
 def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
     try:
         return look()
-    except Failed as error:
-        return replace(last[0], unknown=(f"anything new: {error}",)), error.code
+    except CommandError as error:
+        return replace(last[0], unknown=(f"anything newer: {error}",)), error.code
 
 
-# --- whom to ask --------------------------------------------------------------------------------------------------------
+# --- what to query ------------------------------------------------------------------------------------------------------
 
 
-def _look(stack: str | None, folder: Path, where: Where, made: Path) -> Look:
-    """How a stack's cluster is looked at; without a stack, the cluster of the kubeconfig."""
+def _look(stack: str | None, folder: Path, access: Access, scratch: Path) -> Look:
+    """How to query a stack's cluster; without a stack, the cluster of the kubeconfig."""
     if stack is None:
-        cluster = where.connect()
-        return lambda: (in_kubernetes.read(cluster, where.namespace), FINE)
-    raw = _raw(stack, folder)
+        cluster = access.connect()
+        return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
+    raw = stack_file.read(stack_file.find(stack, folder))
     target = raw.values.get("target")
     kind = target.get("kind") if isinstance(target, dict) else None
     if kind == "ec2":
-        return _plain_look(stack, folder, where)
+        return _ec2_look(stack, folder, access)
     if kind == "eks":
-        return _EksLook(raw, where, made)
-    return _kubernetes_look(raw, where, str(kind or ""))
+        return _EksLook(raw, access, scratch)
+    return _kubernetes_look(raw, access, str(kind or ""))
 
 
-def _raw(stack: str, folder: Path) -> RawStack:
-    try:
-        return stack_file.read(stack_file.find(stack, folder))
-    except stack_file.NoSuchStack as error:
-        raise Failed(str(error), NOT_FOUND) from None
+def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
+    if access != Access():
+        raise CommandError(f"{stack} is an EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
+    return lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)
 
 
-def _plain_look(stack: str, folder: Path, where: Where) -> Look:
-    if where != Where():
-        raise Failed(f"{stack} is a plain EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
-
-    def look() -> tuple[Status, int]:
-        try:
-            return in_plain_cluster.read(PlainCluster(stack, folder)), FINE
-        except PlainFailed as error:
-            raise Failed(str(error), error.code) from None
-
-    return look
-
-
-def _kubernetes_look(raw: RawStack, where: Where, kind: str) -> Look:
-    """A cluster that AWS knows nothing of: no call is made to it."""
-    cluster, name = where.connect(), Naming(raw.stack).cluster
+def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
+    """A cluster outside of AWS: makes no AWS call."""
+    cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
-        status = _of_stack(in_kubernetes.read(cluster, where.namespace), name)
-        return replace(status, kind="existing" if kind == "existing" else ""), FINE
+        status = _of_stack(in_kubernetes.read(cluster, access.namespace), name)
+        return replace(status, kind="existing" if kind == "existing" else ""), OK
 
     return look
 
 
 class _EksLook:
-    """AWS and Kubernetes both; either may be out of reach, and then the other's part is printed."""
+    """Queries AWS and Kubernetes. If one of them cannot be reached, only the other's part is shown."""
 
-    def __init__(self, raw: RawStack, where: Where, made: Path) -> None:
+    def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
         if not raw.region:
-            raise Failed("; ".join(map(str, raw.problems)) or f"stack {raw.stack} names no region", NOT_FOUND)
+            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
         self._account = EksAccount(raw.stack, raw.region)
-        self._where, self._made = where, made
+        self._access, self._scratch = access, scratch
         self._cluster: Cluster | None = None
 
     def __call__(self) -> tuple[Status, int]:
@@ -158,36 +152,36 @@ class _EksLook:
         try:
             found = self._account.cluster()
             if found is None:
-                way_out = f"`pulumi up -s {self._account.stack}` makes it"
-                raise Failed(f"there is no cluster {name} in {region}; {way_out}", NOT_FOUND)
+                fix = f"`pulumi up -s {self._account.stack}` creates it"
+                raise NotFound(f"there is no cluster {name} in {region}; {fix}")
             aws = self._account.status(found)
         except (FactsError, Denied) as error:
             reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
-            aws, found = Status(name, "eks", unknown=(f"what AWS wants and could not launch: {reason}",)), None
+            aws, found = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
         try:
-            kubernetes = _of_stack(in_kubernetes.read(self._connected(found), self._where.namespace), name)
-        except Failed as error:
+            kubernetes = _of_stack(in_kubernetes.read(self._connected(found), self._access.namespace), name)
+        except CommandError as error:
             if found is None or error.code == REFUSED:
                 raise
-            return replace(aws, unknown=(*aws.unknown, f"what runs in it: {error}")), error.code
+            return replace(aws, unknown=(*aws.unknown, f"what runs in the cluster: {error}")), error.code
         merged = kubernetes.merged(aws)
-        return replace(merged, version=kubernetes.version or aws.version), FINE
+        return replace(merged, version=kubernetes.version or aws.version), OK
 
-    def _connected(self, found: EksCluster | None) -> Cluster:
-        """By the kubeconfig that is named, else by one made from AWS's answer, else by the one of the shell."""
+    def _connected(self, found: EksDescription | None) -> Cluster:
+        """Through the given kubeconfig, else one made from what AWS reports, else the shell's."""
         if self._cluster is None:
-            if found is None or self._where.kubeconfig or self._where.context:
-                self._cluster = self._where.connect()
+            if found is None or self._access.kubeconfig or self._access.context:
+                self._cluster = self._access.connect()
             else:
                 self._cluster = Cluster(self._written(found), None)
         return self._cluster
 
-    def _written(self, found: EksCluster) -> Path:
+    def _written(self, found: EksDescription) -> Path:
         from infra.kubernetes.eks_kubeconfig import kubeconfig  # loads Pulumi's SDK
 
         if not found.endpoint:
-            raise Failed(f"cluster {found.name} is {found.state} and has no endpoint yet", NO_CLUSTER)
-        file = self._made / "kubeconfig"
+            raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)
+        file = self._scratch / "kubeconfig"
         file.write_text(
             kubeconfig(
                 name=found.name,
@@ -200,8 +194,8 @@ class _EksLook:
 
 
 def _of_stack(status: Status, name: str) -> Status:
-    """Raises Failed where the kubeconfig leads elsewhere."""
+    """Raises CommandError if the kubeconfig belongs to another cluster."""
     if status.cluster != name:
-        way_out = "name another with --kubeconfig and --context, or leave the stack out"
-        raise Failed(f"the kubeconfig leads to cluster {status.cluster}, not to {name}; {way_out}", REFUSED)
+        fix = "name another with --kubeconfig and --context, or leave out the stack"
+        raise CommandError(f"the kubeconfig belongs to cluster {status.cluster}, not to {name}; {fix}", REFUSED)
     return status

@@ -125,10 +125,6 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
 
 
-asked = query
-"""Older name, which cli/ and infra/recovery still import."""
-
-
 def is_error(error: Exception, *codes: str) -> bool:
     """True if an exception is an AWS error with one of the codes."""
     response = getattr(error, "response", {})

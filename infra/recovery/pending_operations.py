@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tenacity import RetryCallState, RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from infra.facts.clients import Denied, asked, is_error
+from infra.facts.clients import Denied, is_error, query
 from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client, Found, Look
 
 State = dict[str, Any]
@@ -145,7 +145,7 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
             raise
 
     try:
-        return asked("", answer)
+        return query("", answer)
     except Denied as denied:
         raise Unknown(f"{operation.name}: what became of it cannot be told without the permission {denied}") from None
 

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from cli import demo
+from cli.errors import CommandError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
 from tests.cli.checkout import Checkout
@@ -78,16 +79,16 @@ def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
     assert not steps["create"]["skipped"]
     assert "AccessDeniedException" in steps["create"]["detail"] and "Not [today]." in steps["create"]["detail"]
     assert all(steps[step]["skipped"] and steps[step]["detail"] == "an earlier step failed" for step in STEPS[4:-1])
-    assert "Not [today]." in said.err, "Pulumi's own words are shown"
+    assert "Not [today]." in said.err, "Pulumi's own output is shown"
     assert "failed" in said.err and "skipped" in said.err
     assert not started[0].folder.exists()
 
 
-def test_a_second_demo_in_the_same_folder_waits_for_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> None:
     with (tmp_path / "demo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert demo.main(folder=tmp_path) == 1
-    assert capsys.readouterr().out == f"a demo runs already in {tmp_path}\n"
+        with pytest.raises(CommandError, match="a demo already runs in "):
+            demo.main(folder=tmp_path)
     assert not (tmp_path / "demo").exists()
 
 

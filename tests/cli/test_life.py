@@ -14,8 +14,8 @@ from tests.cli.checkout import Checkout
 
 def test_start_status_stop(checkout: Checkout, home: Path) -> None:
     before = checkout.local("status", home)
-    assert before.code == 1
-    assert before.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert before.code == 4
+    assert before.err == f"cluster local status: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
 
     start = checkout.local("start", home).succeeded()
     assert start.err.splitlines()[0] == "local cloud started"
@@ -37,7 +37,7 @@ def test_a_second_start_leaves_what_runs(checkout: Checkout, home: Path) -> None
     checkout.local("start", home).succeeded()
     first = LocalCloud(home).servers()
     again = checkout.local("start", home, "--delay-factor", "0.5").succeeded()
-    assert again.err.splitlines()[:2] == ["local cloud is running already", "its delay factor is 0.5 now"]
+    assert again.err.splitlines()[:2] == ["local cloud is already running", "its delay factor is now 0.5"]
     assert LocalCloud(home).servers() == first
     assert LocalCloud(home).control().delay_factor() == 0.5
 
@@ -92,8 +92,8 @@ def test_a_folder_of_something_else_is_left_alone(checkout: Checkout, home: Path
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "precious").write_text("mine")
     start = checkout.local("start", home)
-    assert start.code == 1
-    assert start.err == f"{home} has files of something else; a local cloud needs an empty or a new folder\n"
+    assert start.code == 3
+    assert start.err == f"cluster local start: {home} has files of something else; a local cloud needs an empty or a new folder\n"
     checkout.local("stop", home).succeeded()
     assert (home / "bin" / "precious").read_text() == "mine"
 
@@ -129,8 +129,8 @@ def test_no_ami_is_built_where_instances_are_only_records(checkout: Checkout, ho
 @pytest.mark.parametrize("verb", ["ami", "env", "reset"])
 def test_verbs_that_need_a_running_cloud_say_so(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home)
-    assert said.code == 1
-    assert said.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert said.code == 4
+    assert said.err == f"cluster local {verb}: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
     assert said.out == ""
 
 

@@ -1,4 +1,4 @@
-"""A command that outlives its connection: the scripts themselves, on this machine's bash in place of the master's."""
+"""A command that outlives its connection: the scripts themselves, with this machine's bash instead of the head node's."""
 
 import io
 import os
@@ -97,12 +97,12 @@ def test_a_command_that_was_killed_with_its_master_is_lost_and_not_a_success() -
 def test_a_run_of_before_a_reboot_is_told_apart(tmp_path: Path) -> None:
     remote_run.start(bash, "one", ["sleep", "600"], None)
     (tmp_path / ".gpumpi/runs/one/boot").write_text("another\n")
-    with pytest.raises(Lost, match="the master was restarted"):
+    with pytest.raises(Lost, match="the head node restarted"):
         followed(bash, "one")
 
 
 def test_an_unknown_run_is_said() -> None:
-    with pytest.raises(Lost, match="not known on the master"):
+    with pytest.raises(Lost, match="the head node has no run never"):
         followed(bash, "never")
 
 

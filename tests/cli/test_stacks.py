@@ -129,15 +129,14 @@ def test_a_bad_file_is_told_as_validate_tells_it(
     assert validate.returncode == 3 and problems
 
     said = checkout.local(verb, cloud_home, "-s", name, "--config-dir", folder)
-    assert said.code == 1
+    assert said.code == 3
     told = [line.strip().removeprefix("error: ") for line in (said.out + said.err).splitlines()]
     assert [line for line in told if line in problems][-len(problems) :] == problems
     assert LocalCloud(cloud_home).control().leftovers() == []
 
     as_json = checkout.local(verb, cloud_home, "-s", name, "--config-dir", folder, "--json")
-    assert as_json.code == 1
-    assert "\n".join(as_json.json["errors"]).splitlines() == problems
-    assert as_json.json["ok"] is False
+    assert as_json.code == 3
+    assert [f"{one['path']}: {one['message']}" for one in as_json.json["problems"]] == problems
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "grant", "recover"])
@@ -145,8 +144,9 @@ def test_an_unknown_stack_is_told_with_those_that_there_are(
     checkout: Checkout, cloud_home: Path, folder: Path, verb: str
 ) -> None:
     said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)
-    assert said.code == 1
-    assert said.err == f'there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice\n'
+    assert said.code == 4
+    reason = f'there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice'
+    assert said.err == f"cluster local {verb}: {reason}\n"
     assert said.out == ""
 
 
@@ -154,15 +154,16 @@ def test_an_unknown_stack_is_told_with_those_that_there_are(
 @pytest.mark.parametrize("name", ["local", "small"])
 def test_a_stack_that_was_never_created_has_nothing_to_show(checkout: Checkout, cloud_home: Path, name: str, verb: str) -> None:
     said = checkout.local(verb, cloud_home, "-s", name)
-    assert said.code == 1
-    assert said.err == f'there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}\n'
+    assert said.code == 4
+    reason = f'there is no stack "{name}" in this local cloud; create it with: scripts/cluster local up -s {name}'
+    assert said.err == f"cluster local {verb}: {reason}\n"
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "outputs", "grant", "recover"])
 def test_without_a_local_cloud_every_verb_says_how_to_start_one(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home, "-s", "local")
-    assert said.code == 1
-    assert said.err == f"no local cloud runs in {home}; start it with: scripts/cluster local start\n"
+    assert said.code == 4
+    assert said.err == f"cluster local {verb}: no local cloud runs in {home}; start it with: scripts/cluster local start\n"
 
 
 def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_home: Path) -> None:
@@ -180,9 +181,9 @@ def test_recover_takes_away_what_a_killed_engine_left(checkout: Checkout, cloud_
         checkout.local("recover", cloud_home, "-s", "local").succeeded().err == "nothing was interrupted\nready for the next up\n"
     )
     assert not lock.exists()
-    assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith('there is no stack "local"'), (
-        "its state can be read"
-    )
+    assert checkout.local("outputs", cloud_home, "-s", "local").err.startswith(
+        'cluster local outputs: there is no stack "local"'
+    ), "its state can be read"
 
 
 def test_grant_makes_what_a_stack_names(checkout: Checkout, cloud_home: Path) -> None:
@@ -190,14 +191,14 @@ def test_grant_makes_what_a_stack_names(checkout: Checkout, cloud_home: Path) ->
     refused = checkout.local("preview", cloud_home, *stack)
     assert refused.code == 1 and "vpc-0123456789abcdef0" in refused.out
     granted = checkout.local("grant", cloud_home, *stack).succeeded()
-    assert granted.err.startswith("made: ") and "vpc-0123456789abcdef0" in granted.err
+    assert granted.err.startswith("created: ") and "vpc-0123456789abcdef0" in granted.err
     assert checkout.local("grant", cloud_home, *stack).succeeded().err == "nothing was missing\n"
     checkout.local("preview", cloud_home, *stack).succeeded()
 
 
 def test_a_bad_file_is_granted_nothing(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     said = checkout.local("grant", cloud_home, "-s", "bad", "--config-dir", folder)
-    assert said.code == 1
+    assert said.code == 3
     assert "pools[1].maxSise: is not a setting; did you mean maxSize?" in said.err
     assert LocalCloud(cloud_home).control().leftovers() == []
 

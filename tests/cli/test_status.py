@@ -1,17 +1,19 @@
-"""status of clusters that only AWS can tell of: plain EC2 ones, and EKS ones whose Kubernetes does not answer."""
+"""status of clusters that only AWS knows: EC2 clusters, and EKS clusters whose Kubernetes does not answer."""
 
 import json
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
+from cli.cluster_access import Access
+from cli.errors import CommandError, code_of
 from cli.status import verb
-from cli.submit import Where
+from infra.config.stack_file import NoSuchStack
 from localcloud.aws import faults
-from tests.cli.test_plain_verbs import FOLDER, STACK, World
+from tests.cli.test_ec2_verbs import FOLDER, STACK, World
 from tests.program.engine import deploy
 from tests.program.worlds import account_for
 
@@ -34,7 +36,7 @@ def eks() -> Iterator[str]:
 
 
 def told(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[str, Any]:
-    assert verb.run(stack, FOLDER, Where(), watch=False, as_json=True) == code
+    assert verb.command(stack, config_dir=FOLDER, as_json=True) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -49,7 +51,7 @@ def wants(group: str, size: int) -> None:
 
 
 def test_a_plain_cluster_shows_who_has_joined_and_who_is_wanted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.joins(world.cluster.master(), world.workers[0])
+    world.joins(world.cluster.head_node(), world.workers[0])
     world.fails(world.workers[1], "boots\nmount: no such file system\n\n")
     found = told(capsys, STACK)
     master, workers = found["pools"]
@@ -63,11 +65,11 @@ def test_a_plain_cluster_shows_who_has_joined_and_who_is_wanted(world: World, ca
 
 
 def test_a_launch_that_failed_is_shown_with_awss_reason(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.joins(world.cluster.master(), *world.workers)
+    world.joins(world.cluster.head_node(), *world.workers)
     wants("workers", 4)
     launch = told(capsys, STACK)["pools"][1]["lastFailedLaunch"]
     assert launch["reason"] == f"{CAPACITY} Launching EC2 instance failed." and not launch["laterLaunchSucceeded"]
-    assert verb.run(STACK, FOLDER, Where(), watch=False, as_json=False) == 0
+    assert verb.command(STACK, config_dir=FOLDER) == 0
     printed = capsys.readouterr().out
     assert "3 of 4 workers have joined" in printed and "workers: last failed launch" in printed and CAPACITY in printed
 
@@ -81,7 +83,7 @@ def test_where_kubernetes_does_not_answer_awss_part_is_printed(eks: str, capsys:
         {"system": 1, "single": 0, "efa": 3},
     )
     assert CAPACITY in pools["efa"]["lastFailedLaunch"]["reason"] and pools["system"]["lastFailedLaunch"] is None
-    assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("what runs in it: ")
+    assert pools["efa"]["ready"] is None and found["unknown"][0].startswith("what runs in the cluster: ")
 
 
 def test_a_permission_that_is_missing_hides_only_what_it_is_for(eks: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,20 +95,18 @@ def test_a_permission_that_is_missing_hides_only_what_it_is_for(eks: str, capsys
 
 
 @pytest.mark.parametrize(
-    ("stack", "where", "code", "message"),
+    ("stack", "access", "code", "message"),
     [
-        ("local", Where(), 4, "there is no cluster gpumpi-local in us-west-2; `pulumi up -s local` makes it"),
-        (STACK, Where(), 4, "there is no cluster gpumpi-local-ec2 in us-west-2; `pulumi up -s local-ec2` makes it"),
-        (STACK, Where(namespace="a"), 2, "local-ec2 is a plain EC2 cluster: it has no kubeconfig, context or namespace"),
-        ("locl", Where(), 4, "did you mean local?"),
+        ("local", Access(), 4, "there is no cluster gpumpi-local in us-west-2; `pulumi up -s local` creates it"),
+        (STACK, Access(), 4, "there is no cluster gpumpi-local-ec2 in us-west-2; `pulumi up -s local-ec2` creates it"),
+        (STACK, Access(namespace="a"), 2, "local-ec2 is an EC2 cluster: it has no kubeconfig, context or namespace"),
+        ("locl", Access(), 4, "did you mean local?"),
     ],
     ids=["eks", "ec2", "usage", "slip"],
 )
-def test_what_is_not_there_says_so(
-    stack: str, where: Where, code: int, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_missing_cluster_is_an_error_that_names_the_fix(stack: str, access: Access, code: int, message: str) -> None:
     from localcloud.engine.mocks import MotoMocks
 
-    with MotoMocks("us-west-2"):
-        assert verb.run(stack, FOLDER, where, watch=False, as_json=False) == code
-    assert message in capsys.readouterr().err
+    with MotoMocks("us-west-2"), pytest.raises((CommandError, NoSuchStack), match=re.escape(message)) as caught:
+        verb.command(stack, config_dir=FOLDER, namespace=access.namespace)
+    assert code_of(caught.value) == code

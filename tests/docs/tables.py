@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
+from cli import exit_codes
+from cli.main import markdown as verbs
 from cli.settings import existing_markdown, job_markdown, markdown
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import EC2_QUOTAS
@@ -35,6 +37,8 @@ def quotas() -> str:
 
 
 TABLES = [
+    ("docs/command-line.md", "the verbs", "the verbs", verbs),
+    ("docs/command-line.md", "the exit codes", "the exit codes", exit_codes.markdown),
     ("README.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
     (
         "docs/on-premises.md",

@@ -209,8 +209,8 @@ def test_a_run_ended_by_a_reboot_of_the_head_node_reports_it_and_the_head_node_r
         finally:
             looking.kill()
     assert looking.returncode == 255, said
-    assert "the connection broke; the command runs on, reconnecting" in said
-    assert "ended without an exit code: the master was restarted, or it was killed; look again with: " in said
+    assert "the connection broke; the command keeps running, reconnecting" in said
+    assert "ended without an exit code: it was killed, or the head node restarted; to follow it again: " in said
     assert cluster.done("wait").returncode == 0
     again = cluster.done("run", "--", "mpirun", "-n", "4", "-N", "2", "hostname")
     names = [line for line in again.stdout.splitlines() if line.startswith("ip-")]

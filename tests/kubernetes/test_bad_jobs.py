@@ -47,7 +47,7 @@ def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: J
     assert done.code == 1, done.out + done.err
     assert "ValueError: the data is wrong" in done.out
     assert done.err.splitlines()[-1].startswith("cluster: job raises failed in ")
-    assert done.err.endswith("; its log says more: scripts/cluster logs raises\n")
+    assert done.err.endswith("; see its log: scripts/cluster logs raises\n")
 
 
 def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
     assert "OSError: [Errno 28] No space left on device" in done.out
-    assert done.err.endswith("; its log says more: scripts/cluster logs filler\n")
+    assert done.err.endswith("; see its log: scripts/cluster logs filler\n")
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
@@ -91,4 +91,4 @@ def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCl
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
     assert re.match(rf"cluster submit: {name}-(worker-\d|launcher-\w+): the image has no /usr/sbin/sshd", sentence)
     assert "without which the launcher starts no rank; docs/jobs.md lists what an image must have" in sentence
-    assert sentence.endswith(f"remove the job, which can never run: scripts/cluster cancel {name}")
+    assert sentence.endswith(f"the job can never run, delete it: scripts/cluster cancel {name}")

@@ -179,7 +179,7 @@ def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: 
     control.forget_calls()
     stack = rack.stack("mine", admin)
     checked = rack.jobs.cluster("validate", "-s", "mine", "--config-dir", str(rack.folder))
-    assert checked.code == 0 and "no device plugin has said yet how many there are" in checked.out, checked.out + checked.err
+    assert checked.code == 0 and "no device plugin has reported yet how many there are" in checked.out, checked.out + checked.err
     up = stack.run("up")
     assert up.ok, up.output[-4000:]
     again = stack.run("up")

@@ -182,7 +182,7 @@ def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path:
         read_to(process.stdout, "runs")
         assert job_cluster.kubectl("delete", "mpijob", "deleted", "-n", "mpi-jobs").code == 0
         _, err = process.communicate(timeout=240)
-    assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was removed")
+    assert (process.returncode, err.splitlines()[-1]) == (1, "cluster: job deleted was deleted")
     wait_until(lambda: job_cluster.remains("deleted"), lambda found: found == [])
 
 

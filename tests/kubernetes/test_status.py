@@ -112,7 +112,7 @@ def test_without_kubernetes_access_aws_data_is_shown_with_the_reason(job_cluster
     done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
     assert done.code == 5
     assert (pool(done.json)["wanted"], pool(done.json)["ready"]) == (2, None)
-    assert done.json["unknown"][0].startswith("what runs in it: no cluster answers at https://")
+    assert done.json["unknown"][0].startswith("what runs in the cluster: no cluster answers at https://")
 
 
 def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -120,6 +120,6 @@ def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobClu
     other.write_text((SOURCE / f"Pulumi.{STACK}.yaml").read_text().replace("kind: eks", "kind: existing"))
     done = job_cluster.cluster("status", "-s", "other", "--config-dir", str(tmp_path))
     assert done.code == 3
-    assert "the kubeconfig leads to cluster gpumpi-jobs, not to gpumpi-other" in done.err
+    assert "the kubeconfig belongs to cluster gpumpi-jobs, not to gpumpi-other" in done.err
     refused = job_cluster.cluster(*OF_STACK, **NO_AWS)
     assert refused.code == 5 and "could not be loaded" in refused.err

@@ -206,7 +206,9 @@ def test_a_group_that_is_there_keeps_its_size() -> None:
 @pytest.mark.mission("C", "outputs")
 def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> None:
     found = plain.outputs
-    assert {"clusterName", "headNodeId", "headNodeAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(found)
+    assert {"clusterName", "headNodeId", "headNodeAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(
+        found
+    )
     assert {name: found[f"master{name}"] for name in ("Id", "Address", "Slots")} == {
         name: found[f"headNode{name}"] for name in ("Id", "Address", "Slots")
     }

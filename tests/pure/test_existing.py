@@ -290,7 +290,7 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
         "rack1      8      2  example.com/rack=1",
         "at most 16 GPUs",
         "Pulumi.mine.yaml: no problems found",
-        "not checked: GPUs of gpu2: no device plugin has said yet how many there are",
+        "not checked: GPUs of gpu2: no device plugin has reported yet how many there are",
     ]
 
 

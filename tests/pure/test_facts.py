@@ -368,7 +368,9 @@ def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any)
 def test_an_unknown_profile_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(FactsError, match=r"^AWS could not be queried: The config profile \(nobody\) could not be found\. Log in "):
+    with pytest.raises(
+        FactsError, match=r"^AWS could not be queried: The config profile \(nobody\) could not be found\. Log in "
+    ):
         gather(settings())
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cli import job_objects
-from cli.cluster_access import Missing, Object
+from cli.cluster_access import Object
+from cli.errors import NotFound
 from tests.pure.job_world import pieces
 
 UNSEEN = 'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-keeper" not found'
@@ -22,7 +23,7 @@ class Cluster:
     def create(self, manifest: Object) -> Object:
         if manifest["kind"] == "StatefulSet" and self.refusals:
             self.refusals -= 1
-            raise Missing(self.message)
+            raise NotFound(self.message)
         self.made.append(manifest["kind"])
         return {**manifest, "metadata": {**manifest["metadata"], "uid": "1"}}
 
@@ -44,7 +45,7 @@ def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None
 
 def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_left() -> None:
     cluster: Any = Cluster(refusals=1, message='cannot create StatefulSet a-worker: namespaces "zz" not found')
-    with pytest.raises(Missing):
+    with pytest.raises(NotFound):
         job_objects.create(cluster, pieces(launcher="openmpi"))
     assert (cluster.refusals, cluster.deleted) == (0, ["Job"])
 
@@ -52,6 +53,6 @@ def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_le
 def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_objects, "UNSEEN_SECONDS", 0.0)
     cluster: Any = Cluster(refusals=10**9)
-    with pytest.raises(Missing, match="admission webhook"):
+    with pytest.raises(NotFound, match="admission webhook"):
         job_objects.create(cluster, pieces(launcher="openmpi"))
     assert cluster.deleted == ["Job"]

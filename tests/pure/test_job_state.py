@@ -88,7 +88,7 @@ def test_the_result_says_how_long_and_why() -> None:
     )
     assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
     failed = result(state_of(batch_job(("Failed", "True"))))
-    assert failed == "job a failed in 60 s: Failed!; its log says more: scripts/cluster logs a"
+    assert failed == "job a failed in 60 s: Failed!; see its log: scripts/cluster logs a"
 
 
 def test_a_job_that_runs_has_run_until_now() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from cli import prepare_node
+from cli.errors import CommandError
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nodes run Linux")
 def test_a_check_tells_of_this_machine_line_by_line_and_its_code_says_whether_all_is_there(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    code = prepare_node.run(check=True, kubernetes_folder=None)
+    code = prepare_node.command(check=True, kubernetes_folder=None)
     lines = capfd.readouterr().out.splitlines()
     assert lines and all(re.match(r"(ok       |missing  .+: .+|none     )", line) for line in lines)
     assert code == any(line.startswith("missing") for line in lines)
@@ -31,11 +32,11 @@ def test_a_folder_is_found_from_wherever_the_provisioners_look(tmp_path: Path, m
     monkeypatch.setattr(prepare_node.sys, "platform", "linux")
     monkeypatch.setattr(prepare_node.subprocess, "run", run)
     monkeypatch.chdir(tmp_path)
-    assert prepare_node.run(check=False, kubernetes_folder=Path("programs")) == 0
+    assert prepare_node.command(check=False, kubernetes_folder=Path("programs")) == 0
     assert asked == [([prepare_node.PROVISIONER], str(tmp_path / "programs"))]
 
 
-def test_a_machine_that_can_be_no_node_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_operating_system_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_node.sys, "platform", "darwin")
-    assert prepare_node.run(check=True, kubernetes_folder=None) == 2
-    assert capsys.readouterr().err == ("cluster prepare-node: nodes are machines with Debian or Ubuntu; run it on the node\n")
+    with pytest.raises(CommandError, match="nodes are machines with Debian or Ubuntu; run it on the node"):
+        prepare_node.command(check=True)

@@ -52,8 +52,8 @@ def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
 def test_nodes_that_are_ready_and_take_no_job_are_told() -> None:
     nodes = [node("a", taints=("node.kubernetes.io/unschedulable",)), node("b", gpus=3), node("c")]
     assert pool_status(POOL, nodes, []).problems == (
-        "1 node takes no jobs: tainted node.kubernetes.io/unschedulable",
-        "1 ready with less than 4 GPUs, like b: look at its device plugin",
+        "1 node accepts no jobs: taint node.kubernetes.io/unschedulable",
+        "1 ready with fewer than 4 GPUs, like b: check its device plugin",
     )
 
 
@@ -109,13 +109,13 @@ def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None
     assert lines[0].split() == ["c", "ACTIVE"]
     assert lines[3].split() == ["train", "g5.8xlarge", "1", "3", "1", "3", "?", "to", "3"]
     assert "train: last failed launch 5m0s ago: No capacity [us-west-2a]." in lines
-    assert lines[-1] == "not known: queues"
+    assert lines[-1] == "unknown: queues"
 
 
 def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    from cli.cluster_access import Failed
+    from cli.errors import CommandError
 
-    looks = iter([Status("c", state="ACTIVE"), Failed("no cluster answers", 5), KeyboardInterrupt()])
+    looks = iter([Status("c", state="ACTIVE"), CommandError("no cluster answers", 5), KeyboardInterrupt()])
 
     def look() -> tuple[Status, int]:
         one = next(looks)
@@ -125,4 +125,4 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
 
     assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
-    assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "anything new: no cluster answers" in second
+    assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "anything newer: no cluster answers" in second

@@ -64,7 +64,7 @@ def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines() == [
         "target.logRetentionDays: 91 is not a period of CloudWatch Logs; write 90 or 120",
         "pools[0].desiredSize: 2 is outside of minSize and maxSize; write 0 to 1, or change minSize or maxSize",
-        "Pulumi.bad.yaml: 2 problems; nothing was started",
+        "Pulumi.bad.yaml: 2 problems; nothing was created",
     ]
 
 
@@ -132,9 +132,9 @@ def test_without_aws_the_file_is_checked_and_the_reason_told(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "gather", unreachable)
-    assert validate.run("fine", folder, offline=False, as_json=False) == 1
+    assert validate.run("fine", folder, offline=False, as_json=False) == 5
     reason = "AWS could not be queried: there are no credentials"
-    assert capsys.readouterr().out == f"only the file was checked and is fine: {reason}\n"
+    assert capsys.readouterr().out == f"the file looks fine, but only the file was checked: {reason}\n"
     assert validate.run("bad", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.splitlines()[-1] == f"only the file was checked: {reason}"
 
@@ -184,12 +184,26 @@ def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     }
 
 
-def test_an_unknown_stack_is_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate.run("fin", folder, offline=False, as_json=False) == 2
-    assert (
-        capsys.readouterr().err
-        == f'cluster validate: there is no stack "fin" in {folder}; did you mean fine?; there are bad, fine\n'
-    )
+def test_a_missing_stack_is_reported_with_similar_names(folder: Path) -> None:
+    done = command("validate", "fin", "--config-dir", str(folder), cwd=folder)
+    message = f'cluster validate: there is no stack "fin" in {folder}; did you mean fine?; there are bad, fine\n'
+    assert (done.returncode, done.stderr) == (4, message)
+
+
+def test_a_path_is_a_file_and_anything_else_is_a_stack(folder: Path) -> None:
+    for name in ("./Pulumi.bad.yaml", "Pulumi.bad.yaml", str(folder / "Pulumi.bad.yaml")):
+        assert command("validate", name, "--offline", cwd=folder).returncode == 3
+    assert command("validate", "bad", "--config-dir", ".", "--offline", cwd=folder).returncode == 3
+    assert command("validate", "no/such.yaml", cwd=folder).returncode == 4
+
+
+def test_a_job_file_is_checked_without_a_cluster(folder: Path) -> None:
+    (folder / "job.yaml").write_text("name: Train\npool: train\nworkers: 2\nimage: a/b:1\ncommand: [python3]\nsize: 3\n")
+    done = command("validate", "job.yaml", "--json", cwd=folder)
+    assert (done.returncode, [one["path"] for one in json.loads(done.stdout)["problems"]]) == (3, ["size", "name"])
+    (folder / "job.yaml").write_text("name: train\npool: train\nworkers: 2\nimage: a/b:1\ncommand: [python3]\n")
+    done = command("validate", "job.yaml", cwd=folder)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "job.yaml: no problems found")
 
 
 # --- the command itself ------------------------------------------------------------------------------------------------
@@ -209,12 +223,12 @@ def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_runs_from_any_folder(folder: Path) -> None:
     there = command("validate", "--stack", "bad", "--config-dir", ".", "--offline", cwd=folder)
     assert there.returncode == 3
-    assert there.stdout.splitlines()[2] == "Pulumi.bad.yaml: 2 problems; nothing was started"
+    assert there.stdout.splitlines()[2] == "Pulumi.bad.yaml: 2 problems; nothing was created"
     own = command("validate", "-s", "local", "--offline", cwd=folder)
     assert (own.returncode, own.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", [("validate",), ("validate", "-s"), ("valdate",), ("validate", "-s", "x", "--ofline")])
+@pytest.mark.parametrize("arguments", [("validate", "-s"), ("valdate",), ("validate", "-s", "x", "--ofline"), ("run",)])
 def test_wrong_usage_is_told(arguments: tuple[str, ...], folder: Path) -> None:
     done = command(*arguments, cwd=folder)
     assert done.returncode == 2

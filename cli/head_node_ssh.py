@@ -1,4 +1,4 @@
-"""SSH to a cluster's master through Session Manager: no open port, and a host key that is known before the first connection."""
+"""SSH to the head node through Session Manager: no open port, and a host key known before the first connection."""
 
 import shlex
 import shutil
@@ -9,8 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from cli.exit_codes import NO_CLUSTER
-from cli.plain_cluster import Failed, PlainCluster
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import UNREACHABLE
+from cli.installation import command as program
 
 PROGRAMS: Final = {
     "ssh": "install OpenSSH's client",
@@ -23,8 +25,8 @@ CONNECT_SECONDS: Final = 30
 
 
 @dataclass(frozen=True)
-class MasterSsh:
-    """How to reach one master; its command lines."""
+class HeadNodeSsh:
+    """Command lines that reach one head node."""
 
     instance_id: str
     user: str
@@ -50,7 +52,7 @@ class MasterSsh:
         }
 
     def command(self, *remote: str, batch: bool = True, tty: bool = False) -> list[str]:
-        """The ssh command; `remote` are words of a command line on the master."""
+        """The ssh command; `remote` are the words of a command line on the head node."""
         options = {**self.options(), **({"BatchMode": "yes"} if batch else {})}
         given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
         return ["ssh", *(["-t"] if tty else []), *given, f"{self.user}@{self.instance_id}", *(shlex.quote(one) for one in remote)]
@@ -61,24 +63,24 @@ def known_host_lines(instance_id: str, host_keys: Sequence[str]) -> str:
 
 
 def must_exist(identity: Path | None) -> None:
-    """Raises Failed."""
+    """Raises CommandError."""
     if identity is not None and not identity.exists():
-        raise Failed(f"--identity: {identity} does not exist", NO_CLUSTER)
+        raise NotFound(f"--identity: {identity} does not exist")
 
 
 @contextmanager
-def to_master(cluster: PlainCluster, identity: Path | None = None) -> Iterator[MasterSsh]:
-    """The way to the master. Raises Failed where it is not ready, or something is missing here."""
-    for program, way_out in PROGRAMS.items():
-        if shutil.which(program) is None:
-            raise Failed(f"{program} is not on PATH; {way_out}", NO_CLUSTER)
+def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> Iterator[HeadNodeSsh]:
+    """Raises CommandError if the head node is not ready, or a program or key is missing here."""
+    for name, fix in PROGRAMS.items():
+        if shutil.which(name) is None:
+            raise CommandError(f"{name} is not on PATH; {fix}")
     must_exist(identity)
-    master = cluster.master()
-    notice = cluster.notice(master)
+    node = cluster.head_node()
+    notice = cluster.notice(node)
     if notice is None:
-        way_out = f"`scripts/cluster wait -s {cluster.stack}` waits, and says why it fails"
-        raise Failed(f"the master {master.id} has not told its host key yet; {way_out}", NO_CLUSTER)
+        fix = f"`{program()} wait -s {cluster.stack}` waits for it and shows why it fails"
+        raise CommandError(f"the head node {node.id} has not published its host key yet; {fix}", UNREACHABLE)
     with TemporaryDirectory(prefix="gpumpi-ssh-") as folder:
         file = Path(folder) / "known_hosts"
-        file.write_text(known_host_lines(master.id, notice["host_keys"]), encoding="utf-8")
-        yield MasterSsh(master.id, cluster.user, cluster.region, file, identity)
+        file.write_text(known_host_lines(node.id, notice["host_keys"]), encoding="utf-8")
+        yield HeadNodeSsh(node.id, cluster.user, cluster.region, file, identity)

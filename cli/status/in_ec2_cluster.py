@@ -1,38 +1,38 @@
-"""The status of a plain EC2 cluster: from AWS, and what its nodes left in the key bucket."""
+"""The status of an EC2 cluster, from AWS and from what its nodes left in the key bucket."""
 
+from cli.ec2_cluster import HEAD_NODE, BootLog, DeployedEc2Cluster
 from cli.launches import last_failed
-from cli.plain_cluster import MASTER, BootLog, PlainCluster
 from cli.status.model import PoolStatus, Status, VolumeStatus
 from infra.naming import SHARED_CLAIM
 
 
-def read(cluster: PlainCluster) -> Status:
-    """One look. Raises cli.plain_cluster.Failed."""
+def read(cluster: DeployedEc2Cluster) -> Status:
+    """The status at this moment. Raises CommandError."""
     group, nodes = cluster.group(), cluster.nodes()
     notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
-    masters = [node for node in nodes if node.is_master]
-    workers = [node for node in nodes if not node.is_master]
+    head_nodes = [node for node in nodes if node.is_head_node]
+    workers = [node for node in nodes if not node.is_head_node]
     joined = [node for node in workers if node.state == "InService"]
-    ready = [node for node in masters if node.state == "running" and notices.get(node.id)]
+    ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
     logs = {log.instance_id: log for log in cluster.boot_logs()}
-    waits = [] if ready else ["its master boots" if masters else "it has no master"]
+    waits = [] if ready else ["its head node boots" if head_nodes else "it has no head node"]
     if len(joined) != group.desired:
         waits.append(f"{len(joined)} of {group.desired} workers have joined")
     return Status(
         cluster=cluster.naming.cluster,
         kind="ec2",
         state="; ".join(waits) or "ready",
-        address=masters[0].address if masters else "",
+        address=head_nodes[0].address if head_nodes else "",
         pools=(
             PoolStatus(
-                MASTER,
-                masters[0].instance_type if masters else "",
+                HEAD_NODE,
+                head_nodes[0].instance_type if head_nodes else "",
                 ready=len(ready),
-                there=len(masters),
+                there=len(head_nodes),
                 wanted=1,
                 minimum=1,
                 maximum=1,
-                problems=tuple(_could_not_boot(logs[node.id]) for node in masters if node.id in logs and not ready),
+                problems=tuple(_could_not_boot(logs[node.id]) for node in head_nodes if node.id in logs and not ready),
             ),
             PoolStatus(
                 "workers",

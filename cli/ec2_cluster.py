@@ -1,4 +1,4 @@
-"""A plain EC2 cluster by its stack's name, from AWS's own answers; no Pulumi state is needed."""
+"""An EC2 cluster by its stack's name, as AWS describes it. Needs no Pulumi state."""
 
 import json
 import re
@@ -7,49 +7,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cli.exit_codes import NO_CLUSTER, NOT_FOUND, USAGE
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
 from cli.launches import MOST_ACTIVITIES
 from infra.config import stack_file
-from infra.facts import FactsError
-from infra.facts.clients import Clients, Denied, asked
+from infra.facts.clients import Clients, Denied, query
 from infra.naming import ROLE_TAG, STACK_TAG, Naming
 from infra.settings.storage import Efs
 from infra.settings.targets import Ec2Target
 
 NODES: Final = "nodes/"
-MASTER: Final = "master"
+HEAD_NODE: Final = "master"
+"""Its role, as its tag has it."""
 ALIVE: Final = ("pending", "running")
 
 
-class Failed(Exception):
-    """A verb cannot go on; the message is for the user."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True)
-class Node:
-    """An instance of the cluster, as AWS has it."""
+class Ec2Node:
+    """An instance of the cluster, as AWS describes it."""
 
     id: str
     role: str
     address: str
     instance_type: str
     state: str
-    """Of a worker its lifecycle in the group (`InService`: it has joined), of the master EC2's."""
+    """Of a worker, its lifecycle state in the group (`InService`: it has joined); of the head node, EC2's state."""
     launched: str
     profile_arn: str = ""
 
     @property
-    def is_master(self) -> bool:
-        return self.role == MASTER
+    def is_head_node(self) -> bool:
+        return self.role == HEAD_NODE
 
 
 @dataclass(frozen=True)
-class Group:
-    """The workers' auto scaling group."""
+class WorkerGroup:
+    """The workers' Auto Scaling group."""
 
     name: str
     minimum: int
@@ -59,27 +52,25 @@ class Group:
 
 @dataclass(frozen=True)
 class BootLog:
-    """What a node left that could not become a member."""
+    """The log that a node left when it could not join."""
 
     instance_id: str
     written: str
     text: str
 
 
-class PlainCluster:
-    """Questions about one cluster. Raises Failed."""
+class DeployedEc2Cluster:
+    """What AWS reports about one EC2 cluster. Raises CommandError."""
 
     def __init__(self, stack: str, folder: Path) -> None:
-        try:
-            raw = stack_file.read(stack_file.find(stack, folder))
-        except stack_file.NoSuchStack as error:
-            raise Failed(str(error), NOT_FOUND) from None
+        raw = stack_file.read(stack_file.find(stack, folder))
         target = raw.values.get("target")
         target = target if isinstance(target, Mapping) else {}
         kind = target.get("kind")
-        if not raw.region or kind != "ec2":
-            reason = f"target.kind is {kind}, not ec2" if raw.region else "it names no region"
-            raise Failed(f"{stack} is no plain EC2 cluster: {reason}", USAGE)
+        if kind != "ec2":
+            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {kind}, not ec2", USAGE)
+        if not raw.region:
+            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
         self.stack, self.region = raw.stack, raw.region
         self.user = str(target.get("user", Ec2Target(kind="ec2").user))
         self.shared = _mount_path(raw.values.get("storage"))
@@ -90,34 +81,34 @@ class PlainCluster:
 
     # --- instances -----------------------------------------------------------------------------------------------------
 
-    def group(self) -> Group:
+    def group(self) -> WorkerGroup:
         found = self._groups()
         if not found:
-            way_out = f"`pulumi up -s {self.stack}` makes it"
-            raise Failed(f"there is no cluster {self.naming.cluster} in {self.region}; {way_out}", NOT_FOUND)
+            fix = f"`pulumi up -s {self.stack}` creates it"
+            raise NotFound(f"there is no cluster {self.naming.cluster} in {self.region}; {fix}")
         one = found[0]
-        return Group(one["AutoScalingGroupName"], one["MinSize"], one["DesiredCapacity"], one["MaxSize"])
+        return WorkerGroup(one["AutoScalingGroupName"], one["MinSize"], one["DesiredCapacity"], one["MaxSize"])
 
-    def nodes(self) -> list[Node]:
-        """The master first, then workers by address."""
+    def nodes(self) -> list[Ec2Node]:
+        """The head node first, then workers by address."""
         states = {one["InstanceId"]: one["LifecycleState"] for group in self._groups() for one in group["Instances"]}
         workers = self._described([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
-        masters = [
+        head_nodes = [
             {"Name": f"tag:{STACK_TAG}", "Values": [self.stack]},
-            {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
+            {"Name": f"tag:{ROLE_TAG}", "Values": [HEAD_NODE]},
             {"Name": "instance-state-name", "Values": list(ALIVE)},
         ]
-        newest = sorted(self._described(masters), key=lambda one: str(one["LaunchTime"]))[-1:]  # while one replaces another
-        found = [_node(one, MASTER, one["State"]["Name"]) for one in newest]
+        newest = sorted(self._described(head_nodes), key=lambda one: str(one["LaunchTime"]))[-1:]  # two during a replacement
+        found = [_node(one, HEAD_NODE, one["State"]["Name"]) for one in newest]
         found += sorted((_node(one, "worker", states[one["InstanceId"]]) for one in workers), key=_by_address)
         return found
 
-    def master(self) -> Node:
-        found = next((one for one in self.nodes() if one.is_master), None)
+    def head_node(self) -> Ec2Node:
+        found = next((one for one in self.nodes() if one.is_head_node), None)
         if found is None:
             self.group()
-            way_out = f"`pulumi refresh -s {self.stack}` and `pulumi up -s {self.stack}` make another"
-            raise Failed(f"{self.naming.cluster} has no master that runs; {way_out}", NOT_FOUND)
+            fix = f"`pulumi refresh -s {self.stack}` and `pulumi up -s {self.stack}` create another"
+            raise NotFound(f"{self.naming.cluster} has no running head node; {fix}")
         return found
 
     def scale(self, size: int) -> None:
@@ -125,13 +116,13 @@ class PlainCluster:
         self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
 
     def activities(self) -> list[Mapping[str, Any]]:
-        """What Auto Scaling did with the workers and could not do, the newest first."""
+        """Launches and terminations of workers, failed ones too; the newest first."""
         describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
         answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
         return list(answer["Activities"])
 
     def failed_launches(self) -> dict[str, str]:
-        """By id: why Auto Scaling could not launch."""
+        """Activity ID -> why Auto Scaling could not launch."""
         failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
         return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
 
@@ -147,8 +138,8 @@ class PlainCluster:
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
-    def notice(self, node: Node) -> Mapping[str, Any] | None:
-        """What a node says of itself, from where nobody else may write; None while it has not said it."""
+    def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
+        """What a node reported about itself, read where only it may write; None while there is nothing yet."""
         key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
         text = self._object(key)
         if text is None:
@@ -157,7 +148,7 @@ class PlainCluster:
         return notice if notice.get("address") == node.address else None
 
     def boot_logs(self) -> Iterator[BootLog]:
-        """Of nodes that failed, the oldest first."""
+        """Logs of nodes that failed, the oldest first."""
         s3, bucket = self._clients.s3, self.bucket
         pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
         listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith("/boot.log")]
@@ -174,7 +165,7 @@ class PlainCluster:
             buckets = self._ask(self._clients.s3.list_buckets)["Buckets"]
             found = [one for one in buckets if pattern.fullmatch(one["Name"])]
             if not found:
-                raise Failed(f"{self.naming.cluster} has no key bucket in this account", NOT_FOUND)
+                raise NotFound(f"{self.naming.cluster} has no key bucket in this account")
             self._bucket = str(max(found, key=lambda one: one["CreationDate"])["Name"])
         return self._bucket
 
@@ -191,8 +182,8 @@ class PlainCluster:
         found: bytes | None = self._ask(get)
         return found
 
-    def _role_id(self, node: Node) -> str:
-        """The role of the node's profile: the bucket's policy lets its instances write below their own names only."""
+    def _role_id(self, node: Ec2Node) -> str:
+        """Role ID of the node's profile: the bucket policy lets an instance write only below its own role and instance ID."""
         name = node.profile_arn.rpartition("/")[2]
         if name not in self._role_ids:
             iam = self._clients.iam
@@ -202,24 +193,22 @@ class PlainCluster:
 
     def _ask(self, question: Any) -> Any:
         try:
-            return asked(self.region, question)
+            return query(self.region, question)
         except Denied as denied:
-            raise Failed(f"you may not call {denied}; ask for that permission", NO_CLUSTER) from None
-        except FactsError as error:
-            raise Failed(str(error), NO_CLUSTER) from None
+            raise CommandError(f"you may not call {denied}; ask for that permission", UNREACHABLE) from None
 
 
 def _mount_path(storage: object) -> str | None:
-    """Where nodes see the shared file system; None where there is none."""
+    """Mount path of the shared file system; None without one."""
     efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
     if efs == "none":
         return None
-    usual = Efs().mount_path
-    return str(efs.get("mountPath", usual)) if isinstance(efs, Mapping) else usual
+    default = Efs().mount_path
+    return str(efs.get("mountPath", default)) if isinstance(efs, Mapping) else default
 
 
-def _node(described: Mapping[str, Any], role: str, state: str) -> Node:
-    return Node(
+def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
+    return Ec2Node(
         described["InstanceId"],
         role,
         described.get("PrivateIpAddress") or "",
@@ -230,5 +219,5 @@ def _node(described: Mapping[str, Any], role: str, state: str) -> Node:
     )
 
 
-def _by_address(node: Node) -> list[int]:
+def _by_address(node: Ec2Node) -> list[int]:
     return [int(part) for part in node.address.split(".") if part]

@@ -1,4 +1,4 @@
-"""wait, hosts and scale, on a plain EC2 cluster in the local AWS of this process."""
+"""wait, hosts and scale, on an EC2 cluster in the local AWS of this process."""
 
 import json
 import os
@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from cli import hostfile, hosts, scale, wait
-from cli.plain_cluster import Failed, PlainCluster
+from cli.ec2_cluster import DeployedEc2Cluster
+from cli.errors import CommandError
+from infra.config.stack_file import NoSuchStack
 from tests.program.engine import deploy
 from tests.program.worlds import ROOT, account_for
 
@@ -19,22 +21,22 @@ STACK = "local-ec2"
 FOLDER = ROOT / "stacks"
 
 
-def right(cluster: PlainCluster, nodes: Any) -> str:
-    """The master's hostfile is as it should be."""
+def right(cluster: DeployedEc2Cluster, nodes: Any) -> str:
+    """The hostfile is as it should be."""
     return ""
 
 
 class World:
-    """The stack, up, on an AWS whose instances do nothing by themselves."""
+    """The stack, created, in an AWS whose instances do nothing by themselves."""
 
     def __init__(self) -> None:
-        self.cluster = PlainCluster(STACK, FOLDER)
+        self.cluster = DeployedEc2Cluster(STACK, FOLDER)
 
     def joins(self, *nodes: Any) -> None:
         """What the join service on these nodes would do."""
         for node in nodes:
             self.says(node, slots=2, idle_slots=0)
-            if not node.is_master:
+            if not node.is_head_node:
                 self.ends(node, "CONTINUE")
 
     def says(self, node: Any, *, slots: int, idle_slots: int) -> None:
@@ -56,11 +58,11 @@ class World:
 
     @property
     def workers(self) -> list[Any]:
-        return [node for node in self.cluster.nodes() if not node.is_master]
+        return [node for node in self.cluster.nodes() if not node.is_head_node]
 
 
 class Ssh:
-    """Stands for ssh on PATH, beside the programs by which it goes."""
+    """A fake ssh on PATH, and the programs it needs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -90,81 +92,90 @@ def world() -> Iterator[World]:
         yield World()
 
 
-def test_it_is_ready_when_the_master_and_all_workers_have_joined(world: World) -> None:
+def test_a_cluster_is_ready_when_the_head_node_and_all_workers_have_joined(world: World) -> None:
     said: list[str] = []
-    steps = iter([lambda: world.joins(world.cluster.master()), lambda: world.joins(*world.workers)])
+    steps = iter([lambda: world.joins(world.cluster.head_node()), lambda: world.joins(*world.workers)])
     seen = wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: next(steps)())
     assert seen.has_joined and seen.in_service == 3
-    told = ["master boots, 0 of 3 workers joined", "master joined, 0 of 3 workers joined", "master joined, 3 of 3 workers joined"]
-    assert [line.partition(": ")[2] for line in said] == told
+    expected = [
+        "head node boots, 0 of 3 workers joined",
+        "head node joined, 0 of 3 workers joined",
+        "head node joined, 3 of 3 workers joined",
+    ]
+    assert [line.partition(": ")[2] for line in said] == expected
 
 
 def test_a_worker_that_cannot_boot_shows_its_log_and_is_not_counted(world: World) -> None:
     said: list[str] = []
-    world.joins(world.cluster.master(), *world.workers[1:])
+    world.joins(world.cluster.head_node(), *world.workers[1:])
     world.fails(world.workers[0], "mount: no such file system\n")
     clock = iter([0.0, 0.0, 0.0, 100.0, 100.0])
-    with pytest.raises(Failed, match="not ready after 1 minutes: master joined, 2 of 3 workers joined"):
+    with pytest.raises(CommandError, match="not ready after 1 minutes: head node joined, 2 of 3 workers joined"):
         wait.wait(world.cluster, 60, said.append, right, pause=lambda seconds: None, clock=lambda: next(clock))
     assert any("could not join" in line and "| mount: no such file system" in line for line in said)
 
 
-def test_a_master_that_cannot_boot_ends_the_wait_at_once(world: World) -> None:
-    world.fails(world.cluster.master(), "broken\n")
-    with pytest.raises(Failed, match="could not boot; its log is above"):
+def test_a_head_node_that_cannot_boot_ends_the_wait_at_once(world: World) -> None:
+    world.fails(world.cluster.head_node(), "broken\n")
+    with pytest.raises(CommandError, match="could not boot; its log is above"):
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 
 def test_three_workers_that_cannot_join_are_enough(world: World) -> None:
     for node in world.workers:
         world.fails(node, "broken\n")
-    with pytest.raises(Failed, match="3 workers could not join"):
+    with pytest.raises(CommandError, match="3 workers in a row could not join"):
         wait.wait(world.cluster, 60, lambda line: None, right, pause=lambda seconds: None)
 
 
-def test_it_is_ready_only_when_the_masters_hostfile_has_the_members(world: World) -> None:
-    world.joins(world.cluster.master(), *world.workers)
+def test_a_cluster_is_ready_only_when_the_hostfile_lists_its_nodes(world: World) -> None:
+    world.joins(world.cluster.head_node(), *world.workers)
     said: list[str] = []
-    answers = iter(["the master's hostfile lacks 10.0.0.9", ""])
+    answers = iter(["the head node's hostfile lacks 10.0.0.9", ""])
     seen = wait.wait(world.cluster, 60, said.append, lambda cluster, nodes: next(answers), pause=lambda seconds: None)
     assert seen.difference == ""
-    told = ["master joined, 3 of 3 workers joined, the master's hostfile lacks 10.0.0.9", "master joined, 3 of 3 workers joined"]
-    assert [line.partition(": ")[2] for line in said] == told
+    expected = [
+        "head node joined, 3 of 3 workers joined, the head node's hostfile lacks 10.0.0.9",
+        "head node joined, 3 of 3 workers joined",
+    ]
+    assert [line.partition(": ")[2] for line in said] == expected
 
 
-def test_a_hostfile_that_stays_wrong_ends_the_wait_with_what_it_lacks(world: World) -> None:
-    world.joins(world.cluster.master(), *world.workers)
+def test_a_hostfile_that_stays_wrong_ends_the_wait_and_is_described(world: World) -> None:
+    world.joins(world.cluster.head_node(), *world.workers)
     clock = iter([0.0, 0.0, 0.0, 121.0])
     with pytest.raises(
-        Failed, match=r"AWS has all members, but after 2 minutes it lacks 10.0.0.9; `scripts/cluster ssh -s local-ec2"
+        CommandError, match=r"all nodes have joined, but after 2 minutes it lacks 10.0.0.9; `scripts/cluster ssh -s local-ec2"
     ):
         wait.wait(
             world.cluster, 600, lambda line: None, lambda *_: "it lacks 10.0.0.9", pause=lambda _: None, clock=lambda: next(clock)
         )
 
 
-def test_who_may_not_log_in_is_told_that_the_hostfile_was_not_looked_at(world: World, ssh: Ssh) -> None:
-    world.joins(world.cluster.master(), *world.workers)
+def test_without_ssh_access_the_wait_ends_and_says_that_the_hostfile_was_not_checked(world: World, ssh: Ssh) -> None:
+    world.joins(world.cluster.head_node(), *world.workers)
     ssh.says(255, error="mpiuser@i-1: Permission denied (publickey).")
     said: list[str] = []
     assert wait.wait(world.cluster, 60, said.append, partial(hostfile.look, identity=None)).has_joined
-    assert "hostfile was not looked at: no key that ssh found lets you in as mpiuser; --identity names another" in said[0]
+    assert (
+        "hostfile was not checked: the keys that ssh tried are not accepted for mpiuser; name another with --identity" in said[0]
+    )
 
 
-def test_the_hostfile_on_the_master_is_compared_with_what_the_members_say(world: World, ssh: Ssh) -> None:
+def test_the_hostfile_is_compared_with_what_the_nodes_published(world: World, ssh: Ssh) -> None:
     master, *workers = world.cluster.nodes()
     world.joins(master, *workers)
     lines = [f"{node.address} slots=2\n" for node in (master, *workers)]
     ssh.says(0, "".join(lines))
     assert hostfile.look(world.cluster, [master, *workers], identity=None) == ""
     ssh.says(0, "".join(lines[:3]) + "10.9.9.9 slots=2\n")
-    expected = f"the master's hostfile lacks {workers[-1].address}, still has 10.9.9.9"
+    expected = f"the head node's hostfile lacks {workers[-1].address}, still has 10.9.9.9"
     assert hostfile.look(world.cluster, [master, *workers], identity=None) == expected
     ssh.says(255, error="Connection closed")
-    assert "the master cannot be reached: Connection closed" in hostfile.look(world.cluster, [master], identity=None)
+    assert "the head node cannot be reached: Connection closed" in hostfile.look(world.cluster, [master], identity=None)
 
 
-def test_a_master_without_slots_is_wanted_in_the_hostfile_only_while_it_is_alone(world: World) -> None:
+def test_a_head_node_without_slots_is_in_the_hostfile_only_without_workers(world: World) -> None:
     master, worker, *_ = world.cluster.nodes()
     world.says(master, slots=0, idle_slots=4)
     world.joins(worker)
@@ -172,60 +183,64 @@ def test_a_master_without_slots_is_wanted_in_the_hostfile_only_while_it_is_alone
     assert hostfile.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
 
 
-def test_other_slots_than_a_node_told_are_a_difference() -> None:
+def test_other_slots_than_a_node_published_are_a_difference() -> None:
     found = hostfile.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
     assert (
-        hostfile.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found) == "the master's hostfile has 4 slots of 10.0.0.5 instead of 8"
+        hostfile.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
+        == "the head node's hostfile has 4 slots of 10.0.0.5 instead of 8"
     )
 
 
-def test_a_key_that_is_not_there_is_said_before_anything_is_waited_for(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert wait.run(STACK, FOLDER, minutes=1, identity=Path("nowhere"), as_json=False) == 5
-    assert capsys.readouterr().err == "cluster wait: --identity: nowhere does not exist\n"
+def test_a_key_file_that_does_not_exist_is_reported_before_waiting(world: World) -> None:
+    with pytest.raises(CommandError, match="--identity: nowhere does not exist"):
+        wait.command(STACK, minutes=1, identity=Path("nowhere"), config_dir=FOLDER)
 
 
-def test_hosts_tells_who_there_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.joins(world.cluster.master(), world.workers[0])
-    assert hosts.run(STACK, FOLDER, as_json=True) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["role"] for one in told["hosts"]] == ["master", "worker", "worker", "worker"]
-    assert sum(one["joined"] for one in told["hosts"]) == 2
-    assert told["workers"] == {"min": 0, "desired": 3, "max": 8}
+def test_hosts_lists_every_node(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.joins(world.cluster.head_node(), world.workers[0])
+    assert hosts.command(STACK, FOLDER, as_json=True) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["role"] for one in printed["hosts"]] == ["master", "worker", "worker", "worker"]
+    assert sum(one["joined"] for one in printed["hosts"]) == 2
+    assert printed["workers"] == {"min": 0, "desired": 3, "max": 8}
 
 
 @pytest.mark.parametrize("size", [0, 2, 8])
 def test_scale_changes_the_group(world: World, size: int) -> None:
-    assert scale.run(size, STACK, FOLDER, minutes=1, identity=None, wait_for_it=False) == 0
+    assert scale.command(size, STACK, wait_for_nodes=False, config_dir=FOLDER) == 0
     assert world.cluster.group().desired == size
 
 
-def test_scale_beyond_the_bounds_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    assert scale.run(9, STACK, FOLDER, minutes=1, identity=None, wait_for_it=False) == 3
-    assert "9 is outside of minSize and maxSize; write 0 to 8, or change pools[0].maxSize" in capsys.readouterr().err
+def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
+    with pytest.raises(
+        CommandError, match=r"9 is outside of minSize and maxSize. Use 0 to 8, or change pools\[0\].maxSize"
+    ) as refused:
+        scale.command(9, STACK, wait_for_nodes=False, config_dir=FOLDER)
+    assert refused.value.code == 3
     assert world.cluster.group().desired == 3
 
 
-def test_what_a_stranger_says_is_no_notice_of_the_master(world: World) -> None:
+def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
     """Below another name, or with another address."""
-    master = world.cluster.master()
+    head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(
-        Bucket=bucket, Key=f"nodes/AROAOTHER:{master.id}/notice.json", Body=b'{"address": "%s"}' % master.address.encode()
+        Bucket=bucket, Key=f"nodes/AROAOTHER:{head_node.id}/notice.json", Body=b'{"address": "%s"}' % head_node.address.encode()
     )
-    assert world.cluster.notice(master) is None
-    key = f"nodes/{world.cluster._role_id(master)}:{master.id}/notice.json"
+    assert world.cluster.notice(head_node) is None
+    key = f"nodes/{world.cluster._role_id(head_node)}:{head_node.id}/notice.json"
     clients.s3.put_object(Bucket=bucket, Key=key, Body=b'{"address": "10.9.9.9", "host_keys": []}')
-    assert world.cluster.notice(master) is None
+    assert world.cluster.notice(head_node) is None
 
 
 @pytest.mark.parametrize(("stack", "message"), [("local", "target.kind is eks, not ec2"), ("nothing", "nothing")])
-def test_other_stacks_are_no_plain_clusters(stack: str, message: str) -> None:
-    with pytest.raises(Failed, match=message):
-        PlainCluster(stack, FOLDER)
+def test_a_stack_of_another_kind_or_a_missing_one_is_refused(stack: str, message: str) -> None:
+    with pytest.raises((CommandError, NoSuchStack), match=message):
+        DeployedEc2Cluster(stack, FOLDER)
 
 
-def test_a_cluster_that_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
+def test_a_missing_cluster_says_how_to_create_it(tmp_path: Path) -> None:
     from localcloud.engine.mocks import MotoMocks
 
-    with MotoMocks("us-west-2"), pytest.raises(Failed, match="`pulumi up -s local-ec2` makes it"):
-        PlainCluster(STACK, FOLDER).master()
+    with MotoMocks("us-west-2"), pytest.raises(CommandError, match="`pulumi up -s local-ec2` creates it"):
+        DeployedEc2Cluster(STACK, FOLDER).master()

@@ -1,0 +1,56 @@
+"""Output of every verb: one console, one kind of table, one form of JSON."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+ENDLESS: Final = 10_000
+"""Columns of a pipe or a file: nothing is wrapped or cut there, whatever COLUMNS says."""
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Texts are printed as they are: no markup in messages of AWS and Kubernetes. rich respects NO_COLOR."""
+    console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = ENDLESS
+    return console
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, indent=1), flush=True)
+
+
+class Listing:
+    """A table. Where the terminal is too narrow for it, each row becomes a block of `heading: value` lines."""
+
+    def __init__(self, *headings: str, right: Sequence[str] = ()) -> None:
+        self._headings, self._right = headings, right
+        self._rows: list[Sequence[str | Text]] = []
+
+    def add_row(self, *cells: str | Text) -> None:
+        self._rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for heading in self._headings:
+            table.add_column(heading, justify="right" if heading in self._right else "left", overflow="fold")
+        for cells in self._rows:
+            table.add_row(*cells)
+        needed = Measurement.get(console, options.update(max_width=ENDLESS), table).minimum
+        if needed <= options.max_width:
+            yield table
+        else:
+            yield from self._blocks()
+
+    def _blocks(self) -> RenderResult:
+        for number, cells in enumerate(self._rows):
+            if number:
+                yield Text()
+            for heading, cell in zip(self._headings, cells, strict=True):
+                if str(cell):
+                    yield Text.assemble((f"{heading}: ", "bold"), cell)

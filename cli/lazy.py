@@ -1,0 +1,97 @@
+"""Verbs whose modules are imported only when they run, and the one place where their errors are caught.
+
+The pattern: https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import getdoc
+from itertools import takewhile
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cli import errors, exit_codes, installation
+from cli.errors import CommandError
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One line of the table in `cli.main`."""
+
+    target: str
+    """`module:function`. The function declares the options; its docstring is the rest of `--help`; it returns the exit code."""
+    summary: str
+    needs_clone: bool = False
+    """It uses files that the wheel does not have."""
+    verbs: "Mapping[str, Verb]" = field(default_factory=dict)
+    """Of a group, which has no target."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Click's context settings."""
+
+
+class LazyCommand(TyperCommand):
+    """Knows its summary; everything else is loaded on use."""
+
+    def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
+        super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)
+        self._path, self._verb = path, verb
+
+    def load(self) -> Any:
+        """The real command. Raises CommandError where it cannot work."""
+        if self._verb.needs_clone and installation.CLONE is None:
+            raise CommandError(f"`{self._path}` needs files of the repository; clone it and run the command there")
+        module, _, function = self._verb.target.partition(":")
+        callback = getattr(import_module(module), function)
+        text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
+        app = typer.Typer(add_completion=False)
+        app.command(self.name, help=text, epilog=exit_codes.help_text(), context_settings=dict(self._verb.context))(callback)
+        return typer.main.get_command(app)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+def commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Click's objects for a table of verbs."""
+    for name, verb in verbs.items():
+        if verb.verbs:
+            inner = dict(commands(verb.verbs, before=f"{name} "))
+            yield name, TyperGroup(name=name, commands=inner, help=verb.summary, rich_help_panel=panel, no_args_is_help=True)
+        else:
+            yield name, LazyCommand(f"{before}{name}", verb, panel)
+
+
+class Program(TyperGroup):
+    """The root: runs a verb and turns its errors into a message and an exit code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._as_json = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._as_json = "--json" in takewhile(lambda word: word != "--", args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        words = [*ctx._protected_args, *ctx.args]
+        try:
+            code = super().invoke(ctx)
+        except (Exception, KeyboardInterrupt) as error:
+            known = errors.code_of(error)
+            if known is None and self._as_json and hasattr(error, "format_message"):  # wrong usage, as click found it
+                known, error = exit_codes.USAGE, CommandError(error.format_message())
+            if known is None:
+                raise
+            errors.report(error, known, _verb(self, words), as_json=self._as_json)
+            code = known
+        raise typer.Exit(code or exit_codes.OK)
+
+
+def _verb(group: TyperGroup, words: list[str]) -> str:
+    """The verb among the words of a command line, `validate` or `local up`."""
+    first, *rest = [*words, ""]
+    inner = group.commands.get(first)
+    return f"{first} {_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""

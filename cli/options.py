@@ -1,0 +1,27 @@
+"""Options and arguments that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.installation import STACKS
+
+Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack name: NAME of Pulumi.NAME.yaml.")]
+ConfigDir = Annotated[Path, typer.Option("--config-dir", help="Folder of the stack files.", show_default="stacks/")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, also for errors.")]
+JsonErrors = Annotated[bool, typer.Option("--json", help="Report errors as one JSON document.")]
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Kubeconfig file.", show_default="KUBECONFIG, then ~/.kube/config")
+]
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.", show_default="the current one")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs.", show_default="the context's or cluster's own")
+]
+
+Identity = Annotated[Path | None, typer.Option("--identity", "-i", help="Your private SSH key.", show_default="ssh's own choice")]
+Minutes = Annotated[float, typer.Option("--minutes", min=0.0, help="Time limit.")]
+
+STACK_FILES = STACKS
+"""Default of `ConfigDir`."""

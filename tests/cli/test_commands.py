@@ -1,0 +1,153 @@
+"""What all verbs have in common: help, exit codes, errors as text and JSON, hints, output to a pipe."""
+
+import importlib
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from cli import console, errors, exit_codes, installation, main
+from cli.console import Listing
+
+ROOT = Path(__file__).parents[2]
+STACK_VERBS = {
+    **{name: [] for name in ("validate", "kubeconfig", "status", "wait", "hosts", "ssh", "recover")},
+    "run": ["--", "true"],
+    "scale": ["1"],
+    **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
+}
+"""Verb -> what it needs beside the stack."""
+
+
+@pytest.fixture
+def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On PATH: a pulumi without stacks, with the message of the real one."""
+    program = tmp_path / "pulumi"
+    program.write_text("#!/bin/sh\necho \"error: no stack named 'missing' found\" >&2; exit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+
+def command_line(verb: str, folder: Path, *more: str) -> list[str]:
+    where = [] if verb == "recover" else ["--config-dir", str(folder)]
+    home = ["--home", str(folder / "cloud")] if verb.startswith("local") else []
+    return [*verb.split(), "-s", "missing", *where, *home, *more, *STACK_VERBS[verb]]
+
+
+def test_every_verb_that_takes_a_stack_is_in_the_next_test() -> None:
+    with_stack = {name for name, one in main.every_command() if any("--stack" in option.opts for option in one.params)}
+    assert with_stack - {"init"} == set(STACK_VERBS)
+
+
+@pytest.mark.parametrize("verb", STACK_VERBS)
+def test_a_missing_stack_ends_every_verb_with_4(verb: str, pulumi: None, tmp_path: Path) -> None:
+    plain = CliRunner().invoke(main.app, command_line(verb, tmp_path))
+    assert (plain.exit_code, plain.stdout) == (4, ""), plain.output
+    assert plain.stderr.startswith(f"cluster {verb}: ") and len(plain.stderr.splitlines()) == 1
+    as_json = CliRunner().invoke(main.app, command_line(verb, tmp_path, "--json"))
+    document = json.loads(as_json.stdout)
+    assert (as_json.exit_code, document["exitCode"]) == (4, 4)
+    assert document["error"] and as_json.stderr == ""
+
+
+def test_wrong_usage_is_json_too_where_json_is_asked_for() -> None:
+    done = CliRunner().invoke(main.app, ["hosts", "--json"])
+    assert (done.exit_code, done.stderr) == (2, "")
+    assert json.loads(done.stdout) == {"error": "Missing option '--stack' / '-s'.", "exitCode": 2}
+
+
+def test_an_interrupt_ends_a_verb_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("infra.config.stack_file.find", interrupted)
+    assert CliRunner().invoke(main.app, ["hosts", "-s", "local"]).exit_code == 130
+
+
+@pytest.mark.parametrize("name", errors.CODES)
+def test_every_exception_in_the_table_exists(name: str) -> None:
+    module, _, kind = name.rpartition(".")
+    found = getattr(importlib.import_module(module), kind)
+    assert f"{found.__module__}.{found.__qualname__}" == name
+
+
+@pytest.mark.parametrize("verb", [name for name, _ in main.every_command()])
+def test_help_of_every_verb_has_the_exit_codes(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = CliRunner().invoke(main.app, [*verb.split(), "--help"])
+    assert done.exit_code == 0
+    assert all(f"{code}: {meaning}" in done.stdout for code, meaning in exit_codes.MEANINGS.items())
+
+
+def test_help_lists_every_verb_without_loading_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.lazy.LazyCommand.load", lambda self: pytest.fail(f"{self.name} was loaded"))
+    for arguments, verbs in ([], [name for group in main.VERBS.values() for name in group]), (["local"], main.LOCAL):
+        done = CliRunner().invoke(main.app, [*arguments, "--help"])
+        assert done.exit_code == 0
+        assert all(f"│ {verb} " in done.stdout for verb in verbs)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = CliRunner().invoke(main.app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, "0.1.0\n")
+
+
+def test_completion_can_be_installed() -> None:
+    assert "--install-completion" in CliRunner().invoke(main.app, ["--help"]).stdout
+
+
+def test_a_hint_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (ROOT, ROOT / "docs", tmp_path):
+        monkeypatch.chdir(folder)
+        done = subprocess.run(["sh", "-c", f"{installation.command()} --version"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "0.1.0\n"), installation.command()
+    monkeypatch.chdir(ROOT)
+    assert installation.command() == "scripts/cluster"
+    monkeypatch.setattr(installation, "_FROM_WHEEL", True)
+    monkeypatch.setattr(installation, "NAME", "gpumpi")
+    assert installation.pasteable("see `scripts/cluster ssh`") == "see `gpumpi ssh`"
+
+
+REASON = "no-capacity-in-this-zone try-another-zone"
+
+
+def listing() -> Listing:
+    found = Listing("pool", "instance type", "what it waits for", "reason")
+    found.add_row("training-pool", "p4d.24xlarge", "UnavailableOffering", REASON)
+    return found
+
+
+def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    console.make_console().print(listing())
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 2 and REASON in printed[1]
+
+
+def at_width(width: int) -> list[str]:
+    terminal = Console(file=io.StringIO(), width=width, highlight=False, markup=False, soft_wrap=True)
+    with terminal.capture() as capture:
+        terminal.print(listing())
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_a_table_becomes_a_list_where_the_terminal_is_too_narrow_for_its_words() -> None:
+    assert at_width(60) == [
+        "pool: training-pool",
+        "instance type: p4d.24xlarge",
+        "what it waits for: UnavailableOffering",
+        f"reason: {REASON}",
+    ]
+    assert [len(at_width(width)) for width in (90, 120)] == [3, 2]
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert not console.make_console().no_color
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert console.make_console().no_color
