@@ -63,9 +63,9 @@ class Control:
     def delay_factor(self) -> float:
         return float(self._ask("GET", "delays")["factor"])
 
-    def set_delays(self, factor: float) -> None:
-        """0: no waiting; 1: as long as AWS takes."""
-        self._ask("PUT", "delays", {"factor": factor})
+    def set_delays(self, factor: float, *only: str) -> None:
+        """0: no waiting; 1: as long as AWS takes. With kinds of durations, e.g. "eks-cluster", all others take no time."""
+        self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
         """Let the account have what a stack names and does not create; returns what was made."""

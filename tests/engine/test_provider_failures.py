@@ -85,6 +85,7 @@ def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> 
     assert own_vpcs(project) != halfway
 
 
+@pytest.mark.checkpoints
 def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Project) -> None:
     """As the official provider, whose process dies with its engine; AWS goes on with what it was asked for."""
     project.create(CLUSTER)

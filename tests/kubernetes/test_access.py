@@ -17,7 +17,7 @@ import pytest
 from localcloud.aws.account import ACCOUNT
 from tests.kubernetes.running import REGION, Running, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 CLUSTER_SCOPE = {"type": "cluster"}

@@ -24,7 +24,7 @@ from tests.kubernetes.node_groups import (
 )
 from tests.kubernetes.running import REGION, Account, Running, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 NAME, SYSTEM = "cluster-autoscaler", "kube-system"
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"

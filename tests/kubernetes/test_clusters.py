@@ -24,7 +24,7 @@ from localcloud.processes import ROOT
 from tests.kubernetes.node_groups import NodeGroup, pod_in
 from tests.kubernetes.running import PRIVATE, REGION, Account, Running, eventually, remains, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 
 def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:

@@ -21,7 +21,7 @@ from tests.kubernetes.job_cluster import JobCluster, job_file, python, wait_unti
 from tests.kubernetes.node_groups import GPU_TAINT, node_group
 from tests.kubernetes.running import Account, Running
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
 
 POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 1, "nodes": 2}
 WITHOUT_GPUS = {"name": "rack2", "nodeSelector": {"example.com/rack": "2"}, "gpusPerNode": 1, "nodes": 1}

@@ -19,7 +19,7 @@ from localcloud.stack import LocalStack, Run
 from tests.engine.projects import client
 from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python, wait_until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
 TWICE = """
 import os, pathlib, signal, sys

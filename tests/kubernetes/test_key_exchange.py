@@ -10,7 +10,7 @@ from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
 from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python, wait_until
 from tests.kubernetes.running import REGION
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 WHO = """
 import pathlib, socket

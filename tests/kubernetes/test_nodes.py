@@ -20,7 +20,7 @@ from tests.kubernetes.node_groups import (
 )
 from tests.kubernetes.running import Account, Running, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 REACH = """
 import json, socket, ssl, urllib.request

@@ -15,7 +15,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}
 """Kubelets do not give themselves such."""
 REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from localcloud.aws.account import ACCOUNT
 from tests.kubernetes.node_groups import is_ready, node_group, output, pod, pod_path, pods
 from tests.kubernetes.running import REGION, Account, Running, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 

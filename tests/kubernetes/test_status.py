@@ -12,7 +12,7 @@ import pytest
 from tests.engine.projects import client
 from tests.kubernetes.job_cluster import SOURCE, STACK, JobCluster, job_file, python, wait_until
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 FOREVER = python("import signal; print('runs', flush=True); signal.pause()")
 OF_STACK = ("status", "-s", STACK, "--config-dir", str(SOURCE))

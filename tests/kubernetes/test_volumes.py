@@ -12,7 +12,7 @@ import pytest
 from tests.kubernetes.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
 from tests.kubernetes.running import REGION, Account, Running, wait_while
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 DRIVER = "efs.csi.aws.com"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

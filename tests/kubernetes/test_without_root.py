@@ -12,7 +12,7 @@ from localcloud.kubernetes import capability
 from tests.kubernetes import aws_without_root
 from tests.kubernetes.running import PRIVATE, Account, remains
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture

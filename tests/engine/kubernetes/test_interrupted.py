@@ -2,10 +2,14 @@
 
 import signal
 
+import pytest
+
 from tests.engine.kubernetes.control_plane import Objects
 from tests.engine.kubernetes.programs import KubernetesProject
 from tests.engine.kubernetes.test_waits import TRUE_FOR_READY
 from tests.engine.waiting import until
+
+pytestmark = pytest.mark.checkpoints
 
 POD = """
     k8s.core.v1.Pod(
