@@ -17,6 +17,7 @@ SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the group of the most tests
+    config.option.randomly_reset_seed = False  # names drawn in one test must not come again in the next
 
 
 @pytest.hookimpl(trylast=True)
