@@ -7,7 +7,7 @@ SOURCES := infra cli localcloud testkit tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 test test-ami mission check format lint types bench lock conformance clean
+.PHONY: help setup tools demo demo-ec2 test test-ami mission check format format-check lint types bench lock conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ demo: tools ## the whole life of a cluster on a local AWS: preview, create, resi
 demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: the AMI, join, train on four, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## every test that this machine can run, but those that compile Open MPI 5 or need a framework (test-ami, mission)
+test: tools ## all tests in random order, but those that compile Open MPI 5, need a framework or run demo-ec2 (test-ami, mission)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compile and not mission_only"
 
 test-ami: tools ## the tests of AMIs, with both series of Open MPI; the first time each is compiled for ten minutes of a processor
@@ -46,6 +46,9 @@ check: setup format lint types ## the quick loop: format, lint, types, pure and 
 
 format: setup ## format the code
 	@$(BIN)/ruff format --quiet .
+
+format-check: setup ## fail where `make format` would change a file
+	@$(BIN)/ruff format --check .
 
 lint: setup ## find faults that the linter knows
 	@$(BIN)/ruff check .

@@ -63,9 +63,9 @@ class Control:
     def delay_factor(self) -> float:
         return float(self._ask("GET", "delays")["factor"])
 
-    def set_delays(self, factor: float) -> None:
-        """Set the delay factor. 0: no delays; 1: as long as AWS takes."""
-        self._ask("PUT", "delays", {"factor": factor})
+    def set_delays(self, factor: float, *only: str) -> None:
+        """Set the delay factor. 0: no delays; 1: as long as AWS takes. With `only`, e.g. "eks-cluster", all other kinds take no time."""
+        self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
         """Create what a stack uses but does not create, and return what was created."""

@@ -127,7 +127,7 @@ def _delays(_: Any) -> Any:
 
 @action("PUT", "delays")
 def _set_delays(body: Any) -> Any:
-    durations.set_factor(float(body["factor"]))
+    durations.set_factor(float(body["factor"]), body.get("only", ()))
     return {"factor": durations.factor()}
 
 

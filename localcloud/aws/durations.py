@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,8 @@ class _Transition:
 now: Callable[[], float] = time.monotonic
 """The clock; a test sets its own."""
 _factor = 0.0
+_only: frozenset[str] = frozenset()
+"""Kinds that the factor applies to; empty: all."""
 _pending: list[_Transition] = []
 _lock = threading.RLock()
 _settling_at: float | None = None
@@ -101,17 +103,19 @@ def factor() -> float:
     return _factor
 
 
-def set_factor(value: float) -> None:
-    """Applies to what is scheduled from now on."""
+def set_factor(value: float, only: Iterable[str] = ()) -> None:
+    """Applies to what is scheduled from now on. With `only`, just these kinds take time."""
     if value < 0:
         raise ValueError(f"a delay factor is 0 or more, not {value}")
-    global _factor
-    _factor = value
+    if unknown := sorted({*only} - DURATIONS.keys()):
+        raise ValueError(f"no such durations: {', '.join(unknown)}")
+    global _factor, _only
+    _factor, _only = value, frozenset(only)
 
 
 def seconds(kind: str) -> float:
     """How long this kind takes here and now."""
-    return DURATIONS[kind].seconds * _factor
+    return DURATIONS[kind].seconds * _factor if not _only or kind in _only else 0.0
 
 
 def schedule(

@@ -52,6 +52,7 @@ def cloud_in(checkout: Checkout) -> LocalCloud:
     return LocalCloud(checkout.folder / ".local" / "demo-ec2")
 
 
+@pytest.mark.mission_only
 @pytest.mark.mission("C", "MNIST on four nodes")
 @pytest.mark.mission("C", "master and workers")
 def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: Checkout) -> None:
@@ -121,5 +122,6 @@ def test_where_there_can_be_no_hosts_it_says_why(
     monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
     assert demo_ec2.main(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert [step["step"] for step in steps] == STEPS
     assert steps[0]["detail"] == "EC2 instances are only records here: hosts need root"
     assert [step["step"] for step in steps if not step["skipped"]] == [STEPS[0], STEPS[-1]]

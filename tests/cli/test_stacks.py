@@ -85,6 +85,7 @@ def test_a_json_run_tells_its_progress_on_the_other_channel(checkout: Checkout, 
     assert "working on gpumpi-small-cluster" in up.err
 
 
+@pytest.mark.checkpoints
 def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     control = LocalCloud(cloud_home).control()
     control.set_delays(0.01)

@@ -100,6 +100,7 @@ def test_a_project_can_name_another_folder_and_another_interpreter(project: Proj
     assert json.loads(project.pulumi("stack", "output", "--json", "--stack", project.stack)) == {"through": "environment"}
 
 
+@pytest.mark.checkpoints
 @pytest.mark.parametrize("how", ["killed", "interrupted"])
 def test_no_process_outlives_the_engine(project: Project, how: str) -> None:
     pids = project.folder / "pids"

@@ -85,6 +85,7 @@ def test_a_program_can_replace_a_half_created_resource(project: Project) -> None
     assert own_vpcs(project) != halfway
 
 
+@pytest.mark.checkpoints
 def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     """Like the official provider, whose process dies with its engine; AWS continues the operation."""
     project.create(CLUSTER)

@@ -1,4 +1,8 @@
-"""One local cloud with Kubernetes for all tests of this folder; they carry `pytest.mark.xdist_group("kubernetes")`."""
+"""Two local clouds with Kubernetes for the tests of this folder, one for each xdist group.
+
+clusters: tests that create clusters and node groups with boto3 (`account`, `cluster`)
+jobs: tests that run jobs on one cluster with the whole platform (`job_cluster`)
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 
 from testkit.job_cluster import JobCluster, job_file, python
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
 
 RAISES = """
 import signal

@@ -11,7 +11,7 @@ from testkit.eks_clusters import REGION
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 from testkit.waiting import wait_until
 
-pytestmark = pytest.mark.xdist_group("kubernetes")
+pytestmark = pytest.mark.xdist_group("jobs")
 
 WHO = """
 import pathlib, socket

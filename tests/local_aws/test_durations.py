@@ -88,6 +88,18 @@ def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
     assert thing.status == "DELETED"
 
 
+def test_with_kinds_named_everything_else_takes_no_time() -> None:
+    durations.set_factor(0.5, only=["eks-cluster"])
+    assert (durations.seconds("eks-cluster"), durations.seconds("eks-node-group")) == (270, 0)
+    durations.set_factor(0.5)
+    assert durations.seconds("eks-node-group") == 60
+
+
+def test_a_kind_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such durations: eks-clutser"):
+        durations.set_factor(1, only=["eks-clutser"])
+
+
 def test_a_negative_factor_is_refused() -> None:
     with pytest.raises(ValueError, match="0 or more"):
         durations.set_factor(-1)

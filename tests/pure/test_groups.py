@@ -7,6 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import LONGEST_FIRST
+
+ROOT = Path(__file__).parents[1]
+KILLS = ("kill_engine(", "engine.kill()", ".recover(")
+"""How tests end an engine, or recover from its end."""
+
 MODULE = """
 import os
 from pathlib import Path
@@ -31,3 +37,16 @@ def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert [len(list((tmp_path / group).iterdir())) for group in groups] == [1, 1]
+
+
+def test_groups_that_are_begun_first_exist() -> None:
+    texts = [file.read_text(encoding="utf-8") for file in ROOT.rglob("test_*.py")]
+    assert [group for group in LONGEST_FIRST if not any(f'xdist_group("{group}")' in text for text in texts)] == []
+
+
+def test_an_engine_that_a_test_kills_saves_its_state_at_each_step() -> None:
+    folders = (ROOT / name for name in ("cli", "engine", "hosts", "kubernetes", "stacks"))
+    texts = {str(file): file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("test_*.py")}
+    killing = {name for name, text in texts.items() if any(way in text for way in KILLS)}
+    assert len(killing) >= 3
+    assert [name for name in sorted(killing) if "pytest.mark.checkpoints" not in texts[name]] == []

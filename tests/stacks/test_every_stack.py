@@ -1,31 +1,43 @@
-"""Every stack file on the real engine and the local AWS: up, up again, destroy to nothing."""
+"""Every stack file on the real engine and the local AWS.
 
-from pathlib import Path
+The stacks of coverage.LIFECYCLE go up, up again, through a refresh, and are destroyed to nothing. The other stacks use nothing
+that these do not use, and are previewed.
+"""
 
 import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from tests.program.worlds import STACKS
+from tests.stacks import coverage
+
+FOLDERS = {coverage.name_of(file): file.parent for file in STACKS}
 
 
-@pytest.fixture(params=STACKS, ids=lambda file: file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
+@pytest.fixture
 def stack(request: pytest.FixtureRequest, cloud: LocalCloud) -> LocalStack:
-    file: Path = request.param
-    made = LocalStack(cloud, file.name.removeprefix("Pulumi.").removesuffix(".yaml"), file.parent)
-    made.prepare()
-    made.grant()
-    return made
+    prepared = LocalStack(cloud, request.param, FOLDERS[request.param])
+    prepared.prepare()
+    prepared.grant()
+    return prepared
+
+
+def test_the_stacks_with_a_whole_lifecycle_use_all_that_any_stack_uses() -> None:
+    used = coverage.used()
+    covered = set().union(*(used[name] for name in coverage.LIFECYCLE))
+    missing = {name: sorted(uses - covered) for name, uses in used.items() if uses - covered}
+    assert missing == {}, "add the stack to coverage.LIFECYCLE, or the setting to a stack that is there"
 
 
 @pytest.mark.mission("C", "network")
+@pytest.mark.parametrize("stack", sorted(coverage.LIFECYCLE), indirect=True)
 def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()
 
     preview = stack.run("preview")
     assert preview.ok, preview.output
-    assert control.leftovers() == [], "a preview makes nothing"
+    assert control.leftovers() == [], "a preview creates nothing"
 
     up = stack.run("up")
     assert up.ok, up.output
@@ -35,7 +47,7 @@ def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cl
     again = stack.run("up")
     assert again.ok, again.output
     assert not again.changed, again.output
-    assert control.writes() == {}, "an unchanged up only looks"
+    assert control.writes() == {}, "an unchanged up only reads"
 
     refresh = stack.run("refresh")
     assert refresh.ok, refresh.output
@@ -47,8 +59,20 @@ def test_a_stack_goes_up_stays_as_it_is_and_leaves_nothing(stack: LocalStack, cl
     assert control.leftovers() == []
 
 
+@pytest.mark.parametrize("stack", sorted(set(FOLDERS) - set(coverage.LIFECYCLE)), indirect=True)
+def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud: LocalCloud) -> None:
+    control = cloud.control()
+    control.accept()
+    preview = stack.run("preview")
+    assert preview.ok, preview.output
+    assert set(preview.changes) == {"create"}, preview.output
+    types = {step.type for step in preview.steps}
+    assert {one.rpartition("$")[2] for one in coverage.resource_types(stack.name)} <= types
+    assert control.leftovers() == []
+
+
 def unprotect(stack: LocalStack) -> None:
-    """The fullest file protects cluster and file system: what its author would do before a destroy."""
+    """Lift the protection of cluster and file system in the stack with every setting, as its user would before a destroy."""
     if stack.name != "full":
         return
     stack.set_config("gpumpi:target.deletionProtection", "false")

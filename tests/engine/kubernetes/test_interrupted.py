@@ -2,10 +2,14 @@
 
 import signal
 
+import pytest
+
 from testkit.control_plane import Objects
 from testkit.kubernetes_projects import KubernetesProject
 from testkit.waiting import wait_until
 from tests.engine.kubernetes.test_waits import TRUE_FOR_READY
+
+pytestmark = pytest.mark.checkpoints
 
 POD = """
     k8s.core.v1.Pod(
