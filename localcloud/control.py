@@ -64,7 +64,7 @@ class Control:
         return float(self._ask("GET", "delays")["factor"])
 
     def set_delays(self, factor: float, *only: str) -> None:
-        """Set the delay factor. 0: no delays; 1: as long as AWS takes. With `only`, e.g. "eks-cluster", all other kinds take no time."""
+        """Set the delay factor. 0: no delays; 1: as long as AWS takes. With `only`, other kinds of durations take no time."""
         self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
