@@ -95,7 +95,7 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "kubernetes_scale": Figure(
         "A thousand nodes",
-        "Simulated nodes are created, filled by a queue of jobs, and removed; and the peak memory of each program of the cluster.",
+        "Simulated nodes are created, filled by a queue of jobs, and removed; and each program's peak memory.",
         _kubernetes_scale,
     ),
     "hosts": Figure(
