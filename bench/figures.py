@@ -1,6 +1,6 @@
-"""`python -m bench.figures`: draw the plots of docs/plots.md from the JSON files in docs/figures/, and write the page.
+"""`python -m bench.figures`: the plots of docs/plots.md, from the benches' own JSON in docs/figures/, and the page itself.
 
-To repeat a measurement: `python -m bench.scale --json > docs/figures/scale.json`, then run this. It measures nothing.
+To take one anew: `python -m bench.scale --json > docs/figures/scale.json`, then this. It measures nothing.
 """
 
 import argparse
@@ -95,12 +95,12 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "kubernetes_scale": Figure(
         "A thousand nodes",
-        "Simulated nodes are created, filled by a queue of jobs, and removed; and each program's peak memory.",
+        "Simulated nodes come, a queue of jobs fills them, they go; and the most memory that each program of the cluster had.",
         _kubernetes_scale,
     ),
     "hosts": Figure(
-        "EC2 clusters",
-        "How long nodes take to join, by number of nodes, and how long `pulumi up` and the first `mpiexec` take.",
+        "Plain EC2 clusters",
+        "How long nodes take to become members, by their number, and what `pulumi up` and the first `mpiexec` take before.",
         _hosts,
     ),
     "scale": Figure(
@@ -125,13 +125,11 @@ def drawn(folder: Path = FOLDER) -> dict[str, str]:
 
 def page(folder: Path = FOLDER) -> str:
     """docs/plots.md."""
-    lines = [
-        "# Plots",
+    lines = ["# Plots", "", "Drawn by `python -m bench.figures` from the benches' own JSON, which lies beside each; tables and"]
+    lines += [
+        "conditions are in [measurements.md](measurements.md). A bench that is not here has not been taken with `--json` yet.",
         "",
-        "`python -m bench.figures` draws these plots from the JSON output of the benchmarks, linked below each plot.",
     ]
-    lines += ["Tables and conditions are in [measurements.md](measurements.md).", ""]
-    lines += ["Benchmarks without a plot have not been run with `--json` yet.", ""]
     files = drawn(folder)
     for name, figure in FIGURES.items():
         own = [file for file in files if file.startswith((f"{name}.", f"{name}-"))]

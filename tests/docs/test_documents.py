@@ -137,6 +137,12 @@ def test_the_configuration_page_names_every_stack() -> None:
     assert named == {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("Pulumi.*.yaml")}
 
 
+def test_the_command_line_page_lists_every_verb() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text().split("## Exit codes")[0]
+    named = set(re.findall(r"`([a-z][a-z-]*)`[,| ]", text.split("| for | verbs | page |")[1]))
+    assert named == {verb for verb in verbs() if " " not in verb} | {"local"}
+
+
 def test_contributing_shows_every_folder_of_the_top_level_and_of_infra() -> None:
     layout = CONTRIBUTING.split("## Import arrows")[0]
     for tree, indent in (("HEAD", ""), ("HEAD:infra", "  ")):

@@ -23,6 +23,7 @@ SKIPPED: Final[Mapping[str, str]] = {
     "tests/docs/wording.py": "lists the phrases",
     "tests/docs/test_wording.py": "shows that they are found",
     "docs/mission.md": "written by `make mission`; its words are in tests/mission",
+    "docs/plots.md": "written by `python -m bench.figures`; its words are in bench/figures.py",
     "tests/golden/": "user data, manifests and URNs as users' stacks have them",
     "infra/jobs/in_pods/": "scripts in the manifests of users' jobs: a changed comment would run the stack's jobs again",
 }
