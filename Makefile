@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := infra cli localcloud tests bench __main__.py
+SOURCES := infra cli localcloud testkit tests bench __main__.py
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from localcloud.instance import LocalCloud
-from tests.kubernetes.node_groups import node_group
-from tests.kubernetes.running import Account
+from testkit.eks_clusters import Account
+from testkit.node_groups import node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
 """Goals: with a local cloud that starts first, and in one that runs. What is built from source is in the cache."""

@@ -23,9 +23,9 @@ from localcloud.engine.kubernetes import server
 from localcloud.instance import LocalCloud
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBECTL
-from tests.engine.kubernetes.control_plane import ControlPlane, Objects
-from tests.engine.kubernetes.programs import KubernetesProject
-from tests.engine.projects import Project
+from testkit.control_plane import ControlPlane, Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.projects import Project
 
 COUNT = 500
 PARALLEL = 16

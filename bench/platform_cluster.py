@@ -16,7 +16,7 @@ from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import limits
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
-from tests.kubernetes.job_cluster import JobCluster
+from testkit.job_cluster import JobCluster
 
 STACKS = ROOT / "bench" / "stacks"
 

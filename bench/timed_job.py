@@ -17,7 +17,7 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.reading import judged
 from infra.jobs.render import render
 from infra.naming import JOB_LABEL
-from tests.kubernetes.job_cluster import JobCluster
+from testkit.job_cluster import JobCluster
 
 PROGRAM = """
 import json, os, time

@@ -14,7 +14,7 @@ import yaml
 
 from infra.config import stack_file
 from localcloud.control import ControlError
-from localcloud.engine.server import plugin_version
+from localcloud.engine.aws.server import plugin_version
 from localcloud.instance import LocalCloud, official
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, PulumiError, Verb

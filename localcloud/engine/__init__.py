@@ -1,1 +1,1 @@
-"""What the Pulumi engine talks to on this machine: a language host and a stand-in for the AWS resource provider."""
+"""What the Pulumi engine talks to on this machine: a language host and emulators of the AWS and Kubernetes providers."""

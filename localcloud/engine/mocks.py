@@ -22,13 +22,13 @@ from moto.moto_api._internal import mock_random
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
-import localcloud.engine.resources  # noqa: F401  fills the table of handlers
+import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
 from localcloud.aws import account, extend
-from localcloud.engine import lifecycle
-from localcloud.engine.autonaming import Wish
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.resource import RESOURCES, Args, Aws, Resource, State
 from localcloud.engine.codec import UNKNOWN, Unknown
 from localcloud.engine.kubernetes import mocks as kubernetes_mocks
-from localcloud.engine.resource import RESOURCES, Args, Aws, Resource, State
 
 FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
 """Would lead past the account in this process."""

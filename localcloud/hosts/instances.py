@@ -7,7 +7,7 @@ from typing import Any
 
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
-from localcloud.aws.eks.node_tags import CLUSTER_TAG
+from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG
 from localcloud.aws.events import Event
 from localcloud.hosts.metadata import Machine
 

@@ -13,7 +13,7 @@ from typing import Any
 from localcloud.aws import events, gateway, patching, ssm_sessions
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2 import images, instance_calls, power
+from localcloud.aws.ec2 import images, instance_calls, instance_events, power
 from localcloud.aws.ec2.images import OwnImage
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
 from localcloud.hosts import hardware, instances, state
@@ -263,7 +263,7 @@ class Realizer:
             if code:
                 log.error("host %s ended with %d; the end of its console:\n%s", machine.instance_id, code, _tail(member))
             if instance.instance_initiated_shutdown_behavior == "terminate":
-                instance_calls.terminate([instance])
+                instance_events.terminate([instance])
                 groups = backend_of("autoscaling", machine.account, machine.region)
                 capacity.instances_gone(groups, [machine.instance_id])
             else:

@@ -5,13 +5,14 @@ cluster: a network namespace that stands for its VPC, and in it etcd, the API se
 
     realizer.py       events -> clusters; what EKS shows waits for them
     cluster.py        one cluster: what it has, its bring-up and its end
-    part.py           what else comes alive in a cluster (nodes, access, ...): see below
+    part.py           what else comes alive in a cluster (nodes, access, ...): see below;  parts.py: all of them
+    running.py        what they use of a cluster
     control_plane.py  etcd, API server, controller manager, scheduler;  dns.py: CoreDNS;  loopback.py: the way in from 127.0.0.1
     addresses.py      the address plan (pure);  pki.py: certificates
     client.py         the API server as an administrator sees it, from inside the namespace
     capability.py     what this machine can do, in sentences
 
-A part is a subclass of `Part`, named in part.py's `PARTS`. One is made per cluster and hears, in this order:
+A part is a subclass of `Part`, named in parts.py. One is made per cluster and hears, in this order:
 
     network()         namespace and bridge exist, nothing runs: listen (`cluster.listen`), write files
     options()         flags for the API server

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -22,7 +22,8 @@ from localcloud.kubernetes import addresses, dns
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
 from localcloud.kubernetes.control_plane import ControlPlane
-from localcloud.kubernetes.part import Part, parts
+from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.parts import PARTS
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate
 from localcloud.kubernetes.state import ClusterState, Phase
 from localcloud.machine import network
@@ -40,6 +41,7 @@ PREFIX = "gpumpi"
 """Of every network namespace that we make."""
 
 Changed = Callable[["Cluster"], None]
+P = TypeVar("P")
 
 
 class Cluster:
@@ -147,7 +149,7 @@ class Cluster:
         path.write_text(json.dumps(document, indent=1))  # JSON is YAML
         return path
 
-    def part(self, kind: type[Part]) -> Any:
+    def part(self, kind: type[P]) -> P:
         """The cluster's part of a kind."""
         return next(part for part in self._parts if isinstance(part, kind))
 
@@ -239,7 +241,7 @@ class Cluster:
         self._tell()
         if self.namespace:
             self._make_network(self.namespace)
-        self._parts = [part(self) for part in parts()]
+        self._parts = [part(self) for part in PARTS]
         for part in self._parts:
             part.network()
         self._open_or_close_loopback()

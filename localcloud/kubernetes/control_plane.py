@@ -4,25 +4,20 @@ RBAC and Node authorization are on, everybody has a certificate, nobody is anony
 https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.addresses import API_PORT
 from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.pki import MASTERS, Authority, Certificate, make_key_pair
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
 from localcloud.tools import debian
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +62,7 @@ def free_ports() -> Ports:
 class ControlPlane:
     """The four, with what they need on disk."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
         self._options: Sequence[str] = ()
         self.ports = Ports() if cluster.namespace else free_ports()

@@ -3,17 +3,13 @@
 It runs in the VPC's namespace, from where no name of the internet can be asked: what is not of the cluster does not exist.
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import COREDNS
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +21,7 @@ RECORD_SECONDS = 2
 """How long a record may be kept: workers of a job come and go."""
 
 
-def start(cluster: Cluster) -> None:
+def start(cluster: RunningCluster) -> None:
     """Until it answers. Raises StartError."""
     for item in _objects(cluster):
         cluster.api.apply(item)
@@ -64,7 +60,7 @@ def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> st
 """
 
 
-def _is_ready(cluster: Cluster) -> bool:
+def _is_ready(cluster: RunningCluster) -> bool:
     try:
         with network.connect(cluster.namespace, "127.0.0.1", READY_PORT, 2.0) as connection:
             connection.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
@@ -73,7 +69,7 @@ def _is_ready(cluster: Cluster) -> bool:
         return False
 
 
-def _objects(cluster: Cluster) -> list[dict[str, Any]]:
+def _objects(cluster: RunningCluster) -> list[dict[str, Any]]:
     readable = [("", ("endpoints", "services", "pods", "namespaces")), ("discovery.k8s.io", ("endpointslices",))]
     rules = [{"apiGroups": [group], "resources": list(kinds), "verbs": ["list", "watch"]} for group, kinds in readable]
     rbac, ports = "rbac.authorization.k8s.io", [("dns", "UDP"), ("dns-tcp", "TCP")]

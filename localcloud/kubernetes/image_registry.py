@@ -1,16 +1,11 @@
 """The registry that a cluster's nodes ask for every image, at an address of its own inside the VPC."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
 
 from localcloud.images.registry import Registry
 from localcloud.kubernetes.addresses import AWS_ADDRESS, REGISTRY_PORT
 from localcloud.kubernetes.part import Part
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
+from localcloud.kubernetes.running import RunningCluster
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +13,7 @@ log = logging.getLogger(__name__)
 class ImageRegistry(Part):
     """Serves what localcloud.images makes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         self._registry = Registry(log.info)
 

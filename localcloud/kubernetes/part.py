@@ -1,20 +1,15 @@
 """What comes alive in a cluster beside its control plane. The order of events is told in the package's documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from localcloud.aws.events import DONE, Event, Kind, Progress
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
+from localcloud.kubernetes.running import RunningCluster
 
 
 class Part:
     """Does nothing; subclasses do what they are for."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
 
     def network(self) -> None:
@@ -36,15 +31,3 @@ class Part:
 
     def stop(self) -> None:
         """The cluster ends."""
-
-
-def parts() -> list[type[Part]]:
-    """Every kind, in the order in which they hear."""
-    # Imported late: they import Part from here.
-    from localcloud.kubernetes.access.part import Access
-    from localcloud.kubernetes.efs_csi.part import EfsCsi
-    from localcloud.kubernetes.image_registry import ImageRegistry
-    from localcloud.kubernetes.nodes.fleet import Fleet
-    from localcloud.kubernetes.pod_identity.part import PodIdentity
-
-    return [Access, PodIdentity, ImageRegistry, EfsCsi, Fleet]

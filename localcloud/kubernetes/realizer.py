@@ -12,7 +12,7 @@ from typing import Any
 from localcloud.aws import control, events, gateway, patching
 from localcloud.aws.call import backend_of
 from localcloud.aws.eks import clusters as eks_clusters
-from localcloud.aws.eks.node_tags import CLUSTER_TAG
+from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG
 from localcloud.aws.eks.state import Eks
 from localcloud.aws.events import WAIT, Event, Kind, Progress
 from localcloud.aws.patching import state_of

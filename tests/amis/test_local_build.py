@@ -14,10 +14,11 @@ from localcloud.hosts import ami, realizer
 from localcloud.images.recipes import versions
 from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
+from testkit.aws_clients import REGION
+from testkit.waiting import wait_until
 from tests.amis.test_templates import provisioners_of
-from tests.hosts.cluster import await_true, remains
+from tests.hosts.cluster import remains
 from tests.hosts.conftest import able as able
-from tests.local_aws.clients import REGION
 from tests.local_aws.ec2_world import make_world
 
 pytestmark = pytest.mark.xdist_group("packer")
@@ -125,7 +126,7 @@ def test_a_host_starts_from_the_ami_ready_for_mpi(built: Built) -> None:
         said = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
         return said if "end" in said else {}
 
-    assert await_true(report) == {
+    assert wait_until(report) == {
         "cuda": "1",
         "ranks": "2 2",
         "number": "1000",

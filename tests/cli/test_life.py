@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from localcloud.instance import SERVERS, LocalCloud
+from testkit.waiting import wait_until
 from tests.cli.checkout import Checkout
-from tests.engine.waiting import until
 
 
 def test_start_status_stop(checkout: Checkout, home: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_server_that_died_is_told_and_the_next_start_begins_anew(checkout: Che
     with Path(killed.log).open("a") as log:
         log.write("its last words\n")
     os.kill(killed.pid, signal.SIGKILL)
-    until(lambda: killed.process() is None)
+    wait_until(lambda: killed.process() is None)
 
     status = checkout.local("status", home)
     assert status.code == 1

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from localcloud.instance import LocalCloud
+from testkit.waiting import wait_until
 from tests.cli.checkout import FOREIGN_SHELL, Checkout, hear_interrupts
-from tests.engine.waiting import until
 
 pytestmark = pytest.mark.xdist_group("cli-stacks")
 
@@ -97,7 +97,7 @@ def test_an_interrupted_up_ends_in_order_and_the_next_completes(checkout: Checko
         text=True,
         preexec_fn=hear_interrupts,
     ) as process:
-        until(lambda: "eks.CreateCluster" in control.writes())
+        wait_until(lambda: "eks.CreateCluster" in control.writes())
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=120)
     control.set_delays(0)

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import localcloud.engine.resources  # noqa: F401  fills the table of handlers
+import localcloud.engine.aws.resources  # noqa: F401  fills the table of handlers
 from cli.settings import existing_markdown, job_markdown, markdown
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import EC2_QUOTAS
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.resource import RESOURCES
 from localcloud.images.catalogue import IMAGES
 
 ROOT = Path(__file__).parents[2]

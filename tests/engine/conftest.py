@@ -1,4 +1,4 @@
-"""A local cloud for the tests with the real engine: started for the first that needs it, one per test process."""
+"""A local cloud for tests with the real engine: one per test process, started on first use."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.instance import LocalCloud
-from tests.engine.projects import Project, control
+from testkit.projects import Project, control
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def project(cloud: LocalCloud, tmp_path: Path) -> Iterator[Project]:
-    """A project without a program yet; its stacks and what they left in AWS go with the test."""
+    """A project without a program yet. Its stacks and leftovers in AWS are removed with the test."""
     yield Project(cloud, tmp_path / "project")
     control(cloud, "POST", "reset")
     shutil.rmtree(cloud.folder / "backend" / ".pulumi", ignore_errors=True)

@@ -1,10 +1,10 @@
-"""For each EC2 type inputs that together use every property its handler declares, with values that are not AWS's own choice."""
+"""For each EC2 type, inputs that together use every property of its handler, with values other than AWS's defaults."""
 
 import base64
 import json
 from collections.abc import Callable, Mapping
 
-from localcloud.engine.resource import Args
+from localcloud.engine.aws.resource import Args
 from tests.engine import ec2_world as w
 
 TAGS = {"Name": "thing", "gpumpi:stack": "test"}
@@ -16,7 +16,7 @@ Inputs = Callable[[w.World], Args]
 
 
 def rules(world: w.World) -> Args:
-    """Bundles with every kind of source, and one rule for all traffic inside of the group."""
+    """Rules with every kind of source, and one rule for all traffic inside the group."""
     bundle = {
         "protocol": "tcp",
         "fromPort": 22,
@@ -151,7 +151,7 @@ UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 
 
 def named(world: w.World) -> str:
-    """A launch template by its name."""
+    """A launch template, referenced by name."""
     found = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
     return str(found[0]["LaunchTemplateName"])
 

@@ -1,4 +1,4 @@
-"""A world to try EC2 handlers in: an empty account of the local AWS, and whatever a resource needs around it."""
+"""An environment for EC2 handlers: an empty account in the local AWS, plus the resources that each type depends on."""
 
 import json
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from moto import mock_aws
 from moto.backends import get_backend
 
 from localcloud.aws import extend, faults
-from localcloud.engine import lifecycle, resources  # noqa: F401  the handlers register themselves
-from localcloud.engine.resource import RESOURCES, Args, Aws
+from localcloud.engine.aws import lifecycle, resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws.resource import RESOURCES, Args, Aws
 from tests.engine.life import Life
 
 extend.install()
@@ -41,7 +41,7 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
 class Thing(Life):
-    """A resource of a program in which a test changes single inputs; None: the program no longer says it."""
+    """A program's resource whose inputs a test changes one by one; None removes an input."""
 
     def changed(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}
@@ -53,7 +53,7 @@ class Thing(Life):
 
 
 class World:
-    """Resources around the one under test are made when they are first asked for."""
+    """Dependencies of the resource under test are created on first use."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws = aws
@@ -195,7 +195,7 @@ def shared_account() -> Iterator[Aws]:
 
 @pytest.fixture(name="ec2_world")
 def empty_world(ec2_account: Aws) -> Iterator[World]:
-    """Nothing in EC2 but an account's defaults."""
+    """EC2 with only the account's defaults."""
     yield World(ec2_account)
     for service, region in (("ec2", REGION), ("autoscaling", REGION), ("logs", REGION), ("s3", "aws")):
         get_backend(service)[ACCOUNT][region].reset()  # type: ignore[call-overload]

@@ -1,11 +1,11 @@
-"""A resource's life as the engine leads it, through the code that both doors use."""
+"""A resource's lifecycle as the engine runs it, through the code that the provider and the mocks share."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from localcloud.engine import lifecycle
-from localcloud.engine.autonaming import Wish
-from localcloud.engine.resource import Args, Aws, Resource, State
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.resource import Args, Aws, Resource, State
 
 
 class Life:
@@ -45,7 +45,7 @@ class Life:
         self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
 
     def refresh(self) -> State | None:
-        """The state as AWS has it; the life knows it from now on, unless the resource is gone."""
+        """Read the state from AWS and keep it, unless the resource is gone."""
         found = lifecycle.read(self.resource, self.aws, self.id, self.state)
         self.state = self.state if found is None else found
         return found

@@ -1,4 +1,4 @@
-"""A resource type without an AWS behind it, and an engine's side of the protocol to try it with."""
+"""A resource type without AWS behind it, and the engine's side of the protocol."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -7,8 +7,8 @@ import grpc
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Gone, Partial, Prop, Resource, State
 from localcloud.engine.codec import Secrets, decode, encode
-from localcloud.engine.resource import Args, AutoName, Aws, Failed, Gone, Partial, Prop, Resource, State
 
 TOKEN = "aws:test/shelf:Shelf"
 URN = f"urn:pulumi:dev::tiny::pulumi:pulumi:Stack${TOKEN}::books"
@@ -70,7 +70,7 @@ class Shelf(Resource):
 
 
 class Engine:
-    """What an engine asks a provider, one connection per instance."""
+    """Requests of an engine to a provider, one connection per instance."""
 
     def __init__(self, port: int, region: str | None = "us-west-2") -> None:
         own_connection = ("grpc.use_local_subchannel_pool", 1)
@@ -113,7 +113,7 @@ class Engine:
 
 
 def unfinished(error: grpc.RpcError) -> Any:
-    """What the engine records of a resource that exists but is not as asked; None where nothing exists."""
+    """What the engine records for a resource that exists but differs from the request; None where nothing exists."""
     assert isinstance(error, grpc.Call)
     for name, value in error.trailing_metadata() or ():
         if name == "grpc-status-details-bin":

@@ -1,4 +1,4 @@
-"""What counts as a change, and what of it needs a new resource."""
+"""Which differences are changes, and which of these require a replacement."""
 
 import json
 import random
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import localcloud.engine.resources  # noqa: F401  the handlers register themselves
-from localcloud.engine import lifecycle
+import localcloud.engine.aws.resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.diff import Change, compare
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from localcloud.engine.codec import UNKNOWN
-from localcloud.engine.diff import Change, compare
 from localcloud.engine.paths import parse, show
-from localcloud.engine.resource import RESOURCES, Prop
 
 PLAIN = Prop()
 SET = Prop(unordered=True)
@@ -45,7 +45,7 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (PLAIN, None, False, []),
         (PLAIN, True, False, ["update x"]),
         (PLAIN, ["a"], [], ["delete x"]),
-        # What the program no longer says goes back to the default, and to nothing without one.
+        # A removed input returns to its default, or to nothing without one.
         (PLAIN, "chosen by AWS", None, []),
         (Prop(default="a"), "a", None, []),
         (Prop(default="a"), "b", None, ["delete x"]),
@@ -99,12 +99,12 @@ def test_a_change_is_what_the_official_provider_would_see(prop: Prop, old: Any, 
     assert changes(prop, old, new) == expected
 
 
-def test_only_what_the_program_says_is_compared() -> None:
+def test_only_the_programs_inputs_are_compared() -> None:
     state = {"name": "a", "arn": "arn:aws:ec2:...", "id": "vpc-1"}
     assert not compare({"name": PLAIN}, state, {"name": "a"})
 
 
-def test_ignored_places_are_no_changes() -> None:
+def test_ignored_paths_are_no_changes() -> None:
     props = {"scaling": Prop(fields={"size": PLAIN, "max": PLAIN}), "tags": PLAIN}
     state = {"scaling": {"size": 5, "max": 8}, "tags": {"a.b": "1"}}
     inputs = {"scaling": {"size": 2, "max": 9}, "tags": {"a.b": "2"}}
@@ -112,7 +112,7 @@ def test_ignored_places_are_no_changes() -> None:
     assert found.changes == (Change(("scaling", "max"), "update"),)
 
 
-def test_a_difference_names_the_properties_that_change_and_those_that_need_a_new_resource() -> None:
+def test_a_diff_lists_changed_properties_and_replacements() -> None:
     props = {"a": NEEDS_NEW, "b": PLAIN, "c": NEEDS_NEW}
     found = compare(props, {"a": 1, "b": [1], "c": 1}, {"a": 2, "b": [2], "c": 1})
     assert found.keys == {"a", "b"}
@@ -163,7 +163,7 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
-    """The same value in AWS's words: more members, another order, other spaces."""
+    """The same value in AWS's form: more members, another order, other whitespace."""
     if prop.json and value:
         return json.dumps(json.loads(value), indent=2, sort_keys=True)
     if isinstance(value, list):
@@ -175,13 +175,13 @@ def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
 
 
 @given(resources, st.randoms(use_true_random=False))
-def test_what_aws_says_in_other_words_is_no_change(resource: Resource, chance: random.Random) -> None:
+def test_an_equivalent_value_from_aws_is_no_change(resource: Resource, chance: random.Random) -> None:
     state = {name: as_aws_tells(prop, value, chance) for name, (prop, value) in resource.items()}
     assert not compare(props_of(resource), {**state, "id": "x-1"}, values_of(resource))
 
 
 @given(resources, resources)
-def test_after_the_changes_are_made_there_are_none(old: Resource, new: Resource) -> None:
+def test_after_an_update_there_are_no_changes(old: Resource, new: Resource) -> None:
     props = props_of(new)
     found = compare(props, values_of(old), values_of(new))
     changed = {name: value for name, value in values_of(new).items() if name in found.keys}
@@ -189,14 +189,14 @@ def test_after_the_changes_are_made_there_are_none(old: Resource, new: Resource)
 
 
 @given(resources, resources)
-def test_what_needs_a_new_resource_is_among_the_changes(old: Resource, new: Resource) -> None:
+def test_replacements_are_among_the_changes(old: Resource, new: Resource) -> None:
     found = compare(props_of(new), values_of(old), values_of(new))
     assert found.replaces <= found.keys <= new.keys()
     assert {name for name in found.keys if new[name][0].replace} <= found.replaces
 
 
 @given(resources, st.data())
-def test_what_is_unknown_always_changes(resource: Resource, data: st.DataObject) -> None:
+def test_an_unknown_value_is_always_a_change(resource: Resource, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(resource)))
     inputs = {**values_of(resource), name: UNKNOWN}
     found = compare(props_of(resource), values_of(resource), inputs)
@@ -219,7 +219,7 @@ def test_an_ignored_property_never_changes(resource: Resource, data: st.DataObje
         ("aws:ec2/subnet:Subnet", "cidrBlock", False),
     ],
 )
-def test_what_cannot_stand_beside_its_successor_goes_first(token: str, changed: str, first: bool) -> None:
+def test_a_resource_whose_name_must_be_unique_is_deleted_before_replacement(token: str, changed: str, first: bool) -> None:
     """https://github.com/pulumi/pulumi-aws/blob/master/provider/resources.go"""
     resource = RESOURCES[token]
     difference = lifecycle.difference(resource, {changed: "a"}, {changed: "b"})

@@ -15,10 +15,10 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
-from localcloud.engine.server import plugin_version
+from localcloud.engine.aws.server import plugin_version
 from localcloud.processes import ROOT
-from tests.engine.projects import Project, kill_engine
-from tests.engine.waiting import until
+from testkit.projects import Project, kill_engine
+from testkit.waiting import wait_until
 
 
 def test_a_run_error_is_shown_once_and_without_a_traceback(project: Project) -> None:
@@ -47,7 +47,7 @@ def test_what_a_program_prints_is_shown(project: Project) -> None:
     assert "on the other" in output
 
 
-def test_nothing_of_a_preview_is_left_for_the_update_that_follows(project: Project) -> None:
+def test_a_preview_leaves_no_state_for_the_following_update(project: Project) -> None:
     project.create(
         """
         import builtins
@@ -114,14 +114,14 @@ def test_no_process_outlives_the_engine(project: Project, how: str) -> None:
         """
     )
     with project.running("preview") as (engine, _):
-        until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         program, host = (psutil.Process(int(pid)) for pid in pids.read_text().split())
         if how == "killed":
             kill_engine(engine)
         else:
             engine.send_signal(signal.SIGINT)
             engine.wait(30)
-    until(lambda: not program.is_running() and not host.is_running())
+    wait_until(lambda: not program.is_running() and not host.is_running())
 
 
 @pytest.fixture
@@ -160,14 +160,14 @@ def test_it_tells_about_itself_and_the_programs_packages(host: Any, tmp_path: Pa
     assert packages[False] < packages[True]
 
 
-def test_it_says_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
+def test_it_reports_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
     _, stub = host
     with pytest.raises(grpc.RpcError) as failed:
         list(stub.InstallDependencies(language_pb2.InstallDependenciesRequest(info=info(tmp_path))))
     assert failed.value.details() == "this language host installs nothing; install requirements.txt with pip"
 
 
-def test_it_ends_when_it_is_asked_to(host: Any) -> None:
+def test_it_stops_on_request(host: Any) -> None:
     process, _ = host
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0

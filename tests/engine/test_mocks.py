@@ -63,7 +63,7 @@ def test_every_resource_is_recorded_with_its_inputs(mocks: MotoMocks) -> None:
     assert {resource.name: resource.inputs["vpcId"] for resource in mocks.created(SUBNET)} == {f"part{n}": vpc for n in range(8)}
 
 
-def test_what_aws_refuses_fails_the_test(mocks: MotoMocks) -> None:
+def test_a_refusal_of_aws_fails_the_unit_test(mocks: MotoMocks) -> None:
     def program() -> None:
         vpc = aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")
         aws.ec2.Subnet("part", vpc_id=vpc.id, cidr_block="10.1.0.0/24")
@@ -83,7 +83,7 @@ def test_what_aws_refuses_fails_the_test(mocks: MotoMocks) -> None:
         (lambda: aws.ec2.Vpc.get("net", "vpc-0"), "there is no vpc-0"),
     ],
 )
-def test_what_the_stand_in_cannot_do_fails_the_test(mocks: MotoMocks, program: Callable[[], Any], message: str) -> None:
+def test_an_input_that_is_not_emulated_fails_the_unit_test(mocks: MotoMocks, program: Callable[[], Any], message: str) -> None:
     with pytest.raises(Exception, match=message):
         run(mocks, lambda: [program(), None][1])
 

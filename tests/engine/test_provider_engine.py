@@ -1,10 +1,10 @@
-"""The provider stand-in under the real engine: the life of a small network."""
+"""The provider emulator under the real engine: the lifecycle of a small network."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.engine.projects import Project, client
+from testkit.projects import Project, client
 
 NETWORK = """
     import pulumi
@@ -74,7 +74,7 @@ def test_another_address_range_replaces_the_network_and_what_is_in_it(network: P
     assert vpcs[network.state()["net"]["id"]] == "10.1.0.0/16"
 
 
-def test_what_somebody_changed_shows_after_a_refresh_and_is_changed_back(network: Project) -> None:
+def test_drift_shows_after_a_refresh_and_is_reverted(network: Project) -> None:
     network.run("up")
     vpc = network.state()["net"]["id"]
     ec2 = client(network.cloud, "ec2")

@@ -1,9 +1,9 @@
-"""The provider stand-in under the real engine, when things go wrong."""
+"""The provider emulator under the real engine, when operations fail."""
 
 import pytest
 
-from tests.engine.projects import Project, client, control, kill_engine
-from tests.engine.waiting import until
+from testkit.projects import Project, client, control, kill_engine
+from testkit.waiting import wait_until
 
 NETWORK = """
     import pulumi
@@ -36,7 +36,7 @@ def own_vpcs(project: Project) -> list[str]:
     return [vpc["VpcId"] for vpc in vpcs]
 
 
-def test_a_refusal_names_resource_and_cause_and_the_next_up_makes_what_is_missing(project: Project) -> None:
+def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(project: Project) -> None:
     project.create(NETWORK.replace("{options}", ""))
     control(project.cloud, "POST", "faults", LIMIT)
     failed = project.run("up")
@@ -52,8 +52,8 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_makes_what_is_missin
     assert len(own_vpcs(project)) == 1
 
 
-def test_what_is_made_halfway_is_kept_and_the_next_up_takes_it_as_it_is(project: Project) -> None:
-    """As with the official provider, which records what it was asked for: a refresh tells the truth."""
+def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Project) -> None:
+    """Like the official provider, which records the requested inputs: only a refresh shows the difference."""
     project.create(NETWORK.replace("{options}", ""))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
     failed = project.run("up")
@@ -72,7 +72,7 @@ def test_what_is_made_halfway_is_kept_and_the_next_up_takes_it_as_it_is(project:
     assert answer["EnableDnsHostnames"]["Value"] is True
 
 
-def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> None:
+def test_a_program_can_replace_a_half_created_resource(project: Project) -> None:
     options = ', opts=pulumi.ResourceOptions(replace_on_changes=["#initerror"])'
     project.create(NETWORK.replace("{options}", options))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
@@ -85,8 +85,8 @@ def test_a_program_can_have_what_was_made_halfway_replaced(project: Project) -> 
     assert own_vpcs(project) != halfway
 
 
-def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Project) -> None:
-    """As the official provider, whose process dies with its engine; AWS goes on with what it was asked for."""
+def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
+    """Like the official provider, whose process dies with its engine; AWS continues the operation."""
     project.create(CLUSTER)
     control(project.cloud, "PUT", "delays", {"factor": 0.1})  # a cluster that is begun takes a minute, whatever is said later
     eks = client(project.cloud, "eks")
@@ -95,10 +95,10 @@ def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Proje
     other.create(CLUSTER)
     try:
         with project.running("up") as (engine, _), other.running("up") as (others, events):
-            until(lambda: len(eks.list_clusters()["clusters"]) == 2)
+            wait_until(lambda: len(eks.list_clusters()["clusters"]) == 2)
             assert creation not in log.read_text(), "it waits for the cluster"
             kill_engine(engine)
-            until(lambda: creation in log.read_text())
+            wait_until(lambda: creation in log.read_text())
             assert log.read_text().count(creation) == 1, "the other one's wait goes on"
             assert others.poll() is None
             control(project.cloud, "PUT", "delays", {"factor": 0})
@@ -133,7 +133,7 @@ def test_an_engine_that_is_killed_ends_its_waits_and_nobody_elses(project: Proje
         ),
     ],
 )
-def test_what_the_stand_in_cannot_do_it_refuses_in_the_preview(project: Project, program: str, message: str) -> None:
+def test_an_input_that_is_not_emulated_is_refused_in_the_preview(project: Project, program: str, message: str) -> None:
     project.create(f"import pulumi_aws as aws\n{program}\n")
     preview = project.run("preview")
     assert preview.exit_code != 0

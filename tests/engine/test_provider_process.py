@@ -1,4 +1,4 @@
-"""The provider stand-ins as processes of their own."""
+"""The provider emulators as separate processes."""
 
 import json
 import os
@@ -15,12 +15,12 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from localcloud.engine import server as aws
+from localcloud.engine.aws import server as aws
 from localcloud.engine.kubernetes import server as kubernetes
 from localcloud.processes import ROOT
-from tests.engine.waiting import until
+from testkit.waiting import wait_until
 
-AWS, KUBERNETES = "localcloud.engine", "localcloud.engine.kubernetes"
+AWS, KUBERNETES = "localcloud.engine.aws", "localcloud.engine.kubernetes"
 VERSIONS = {AWS: aws.plugin_version, KUBERNETES: kubernetes.plugin_version}
 
 
@@ -33,7 +33,7 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "nobody"}
     process = subprocess.Popen([*command(module), "--ready-file", str(ready)], cwd=ROOT, env=environment)
     try:
-        until(lambda: ready.exists() or process.poll() is not None)
+        wait_until(lambda: ready.exists() or process.poll() is not None)
         yield process
     finally:
         process.kill()
@@ -41,7 +41,7 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("module", VERSIONS)
-def test_it_serves_on_loopback_and_ends_when_it_is_asked_to(module: str, tmp_path: Path) -> None:
+def test_it_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with serving(module, ready) as process:
         told = json.loads(ready.read_text())

@@ -1,4 +1,4 @@
-"""The provider stand-in as the engine sees it, request by request."""
+"""The provider emulator as the engine sees it, request by request."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +8,10 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from localcloud.engine.aws.lifecycle import DEFAULTS
+from localcloud.engine.aws.resource import RESOURCES
+from localcloud.engine.aws.server import plugin_version, start
 from localcloud.engine.codec import UNKNOWN, decode
-from localcloud.engine.lifecycle import DEFAULTS
-from localcloud.engine.resource import RESOURCES
-from localcloud.engine.server import plugin_version, start
 from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, unfinished
 
 
@@ -34,11 +34,11 @@ def engine(port: int) -> Engine:
     return Engine(port)
 
 
-def test_it_says_it_is_the_version_of_the_sdk(engine: Engine) -> None:
+def test_its_version_is_the_sdks(engine: Engine) -> None:
     assert engine.stub.GetPluginInfo(empty_pb2.Empty()).version == plugin_version()
 
 
-def test_an_input_that_no_handler_takes_is_refused_with_its_path(engine: Engine) -> None:
+def test_an_input_that_no_handler_uses_is_refused_with_its_path(engine: Engine) -> None:
     _, failures = engine.check({"name": "a", "boards": [{"colour": "red"}, {"depth": 3}], "height": 2})
     assert failures == {
         "boards[1].depth": f'the local provider does not know "boards[1].depth" of {TOKEN}',
@@ -53,7 +53,7 @@ def test_a_resource_without_a_name_gets_its_logical_name_and_seven_digits(engine
     assert inputs[DEFAULTS] == ["name"]
 
 
-def test_a_name_once_given_stays(engine: Engine) -> None:
+def test_a_generated_name_is_kept(engine: Engine) -> None:
     first, _ = engine.check({})
     assert engine.check({"place": "floor"}, first)[0]["name"] == first["name"]
 
@@ -64,7 +64,7 @@ def test_a_resource_that_the_program_names_is_not_named_again(engine: Engine, gi
     assert inputs == {**given, DEFAULTS: []}
 
 
-def test_a_name_that_leaves_no_room_for_the_digits_is_refused(engine: Engine) -> None:
+def test_a_name_too_long_for_the_suffix_is_refused(engine: Engine) -> None:
     long = URN.replace("books", "books-of-my-grandmother")
     answer = engine.stub.Check(provider_pb2.CheckRequest(urn=long, news={}, olds={}))
     reason = "name 'books-of-my-grandmother-' plus 7 random chars is longer than maximum length 24"
@@ -75,14 +75,16 @@ def test_the_same_seed_gives_the_same_name(engine: Engine) -> None:
     assert engine.check({}, randomSeed=b"1")[0] == engine.check({}, randomSeed=b"1")[0] != engine.check({}, randomSeed=b"2")[0]
 
 
-def test_the_stacks_own_rule_for_names_is_followed(engine: Engine) -> None:
+def test_the_stacks_autonaming_rule_is_followed(engine: Engine) -> None:
     proposed, _ = engine.check({}, autonaming={"proposed_name": "dev-books", "mode": "PROPOSE"})
     disabled, _ = engine.check({}, autonaming={"mode": "DISABLE"})
     assert (proposed["name"], disabled.get("name")) == ("dev-books", None)
 
 
 @pytest.mark.parametrize(("named_by_us", "first"), [(["name"], False), ([], True)])
-def test_of_two_resources_with_one_name_the_old_one_goes_first(engine: Engine, named_by_us: list[str], first: bool) -> None:
+def test_a_replacement_with_the_same_name_deletes_the_old_resource_first(
+    engine: Engine, named_by_us: list[str], first: bool
+) -> None:
     diff = engine.diff({"name": "a", "place": "wall"}, {"name": "a", "place": "floor", DEFAULTS: named_by_us})
     assert (list(diff.replaces), diff.deleteBeforeReplace) == (["place"], first)
 
@@ -91,7 +93,7 @@ def test_with_a_new_name_the_old_resource_can_stay_until_the_new_one_is_there(en
     assert not engine.diff({"name": "a"}, {"name": "b", DEFAULTS: []}).deleteBeforeReplace
 
 
-def test_a_diff_shows_each_place(engine: Engine) -> None:
+def test_a_diff_shows_each_path(engine: Engine) -> None:
     diff = engine.diff({"tags": {"a": "1", "b": "2"}, "place": "wall"}, {"tags": {"a": "2", "c.d": "3"}, "place": "floor"})
     kinds = {path: diff.detailedDiff[path].Kind.Name(diff.detailedDiff[path].kind) for path in diff.detailedDiff}
     assert kinds == {"place": "UPDATE_REPLACE", "tags.a": "UPDATE", "tags.b": "DELETE", 'tags["c.d"]': "ADD"}
@@ -104,7 +106,7 @@ def test_a_preview_of_a_creation_knows_the_inputs_and_nothing_else(engine: Engin
     assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"colour": "red", "number": UNKNOWN}]}
 
 
-def test_a_new_resource_has_what_aws_added_and_what_aws_never_tells(engine: Engine) -> None:
+def test_a_new_resource_has_awss_additions_and_write_only_inputs(engine: Engine) -> None:
     id, (state, _) = engine.create({"name": "a", "password": "p", "size": {"wanted": 2}})
     assert state == {
         "id": id,
@@ -116,7 +118,7 @@ def test_a_new_resource_has_what_aws_added_and_what_aws_never_tells(engine: Engi
     }
 
 
-def test_a_document_keeps_the_programs_spelling_while_it_means_the_same(engine: Engine, shelf: Shelf) -> None:
+def test_an_equivalent_document_keeps_the_programs_spelling(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"document": '{ "a": 1 }'})
     shelf.shelves[id]["document"] = '{"a":1}'
     assert engine.read(id, state, {"document": '{ "a": 1 }'})[1]["document"] == '{ "a": 1 }'
@@ -124,7 +126,7 @@ def test_a_document_keeps_the_programs_spelling_while_it_means_the_same(engine: 
     assert engine.read(id, state, {"document": '{ "a": 1 }'})[2]["document"] == '{"a":2}'
 
 
-def test_what_is_secret_in_the_inputs_is_secret_in_the_state(engine: Engine) -> None:
+def test_secret_inputs_are_secret_in_the_state(engine: Engine) -> None:
     _, (_, secrets) = engine.create(
         {"password": "p", "tags": {"a": "1", "b": "2"}, "boards": [{"colour": "red"}]},
         {"password": True, "tags": {"b": True}, "boards": True},
@@ -139,14 +141,14 @@ def test_a_failed_creation_names_resource_and_cause_and_leaves_nothing(engine: E
     assert unfinished(failed.value) is None
 
 
-def test_a_fault_of_a_handler_is_told_as_ours(engine: Engine) -> None:
+def test_a_bug_in_a_handler_is_reported_as_ours(engine: Engine) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"fail": "bug"})
     reason = "internal error of the local provider, see its log: KeyError: 'screw'"
     assert failed.value.details() == f"creating Test Shelf (books): {reason}"
 
 
-def test_what_is_made_halfway_is_recorded_with_the_inputs_that_were_asked_for(engine: Engine, shelf: Shelf) -> None:
+def test_a_half_created_resource_is_recorded_with_the_requested_inputs(engine: Engine, shelf: Shelf) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"name": "a", "tags": {"a": "1"}, "fail": "halfway"}, {"tags": True})
     detail = unfinished(failed.value)
@@ -156,11 +158,11 @@ def test_what_is_made_halfway_is_recorded_with_the_inputs_that_were_asked_for(en
     assert shelf.shelves["shelf-0"]["tags"] == {}
 
 
-def test_what_is_gone_reads_as_nothing(engine: Engine) -> None:
+def test_reading_a_missing_resource_returns_nothing(engine: Engine) -> None:
     assert engine.read("shelf-9", {"name": "a"}, {"name": "a"}) == ("", {}, {})
 
 
-def test_a_refresh_takes_what_somebody_changed_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
+def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
     inputs = {"name": "a", "tags": {"a": "1"}, "boards": [{"colour": "red"}, {"colour": "blue"}], "password": "p", DEFAULTS: []}
     id, (state, _) = engine.create({**inputs})
     shelf.shelves[id]["tags"] = {"a": "2"}
@@ -172,7 +174,7 @@ def test_a_refresh_takes_what_somebody_changed_into_the_inputs(engine: Engine, s
     assert list(engine.diff(state, inputs).diffs) == ["place", "tags"]
 
 
-def test_an_import_takes_all_inputs_that_are_not_defaults(engine: Engine, shelf: Shelf) -> None:
+def test_an_import_records_all_inputs_that_are_not_defaults(engine: Engine, shelf: Shelf) -> None:
     id, _ = engine.create({"name": "a", "tags": {"a": "1"}})
     assert engine.read(id)[2] == {"name": "a", "tags": {"a": "1"}, DEFAULTS: []}
 
@@ -184,7 +186,7 @@ def test_an_update_changes_what_differs_and_reads_the_rest(engine: Engine, shelf
     assert (news["tags"], news["version"]) == ({"a": "2"}, 2)
 
 
-def test_an_update_without_changes_asks_for_nothing(engine: Engine, shelf: Shelf) -> None:
+def test_an_update_without_changes_makes_no_call(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a"})
     assert engine.update(id, state, {"name": "a"}) == state
     assert shelf.updates == []
@@ -192,7 +194,7 @@ def test_an_update_without_changes_asks_for_nothing(engine: Engine, shelf: Shelf
 
 def test_what_the_program_ignores_is_not_changed_back_with_the_rest(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "size": {"wanted": 2, "most": 8}})
-    state["size"]["wanted"] = 5  # somebody else's doing, after a refresh
+    state["size"]["wanted"] = 5  # drift, after a refresh
     engine.update(id, state, {"name": "a", "size": {"wanted": 2, "most": 9}}, ("size.wanted",))
     assert shelf.updates == [({"name": "a", "size": {"wanted": 5, "most": 9}}, frozenset({"size"}))]
 
@@ -205,7 +207,7 @@ def test_a_preview_of_an_update_keeps_what_it_knows(engine: Engine, shelf: Shelf
     assert shelf.updates == []
 
 
-def test_after_a_failed_update_the_next_one_has_the_same_to_do(engine: Engine, shelf: Shelf) -> None:
+def test_a_failed_update_is_repeated_by_the_next_one(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "tags": {"a": "1"}})
     inputs = {"name": "a", "tags": {"a": "2"}, "fail": "update"}
     with pytest.raises(grpc.RpcError) as failed:
@@ -215,7 +217,7 @@ def test_after_a_failed_update_the_next_one_has_the_same_to_do(engine: Engine, s
     assert sorted(engine.diff(decode(detail.properties)[0], inputs).diffs) == ["fail", "tags"]
 
 
-def test_what_is_gone_is_deleted(engine: Engine) -> None:
+def test_deleting_a_missing_object_succeeds(engine: Engine) -> None:
     engine.delete("shelf-9")
 
 
@@ -254,7 +256,7 @@ def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int,
         ({}, "Missing region configuration. Set it with `pulumi config set aws:region <region>`"),
     ],
 )
-def test_a_configuration_that_means_something_else_is_refused(port: int, config: dict[str, Any], message: str) -> None:
+def test_a_provider_configuration_without_effect_here_is_refused(port: int, config: dict[str, Any], message: str) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         Engine(port, region=None).configure(PROVIDER_URN, **config)
     assert failed.value.details() == message

@@ -1,4 +1,4 @@
-"""Every EC2 handler: made as asked, unchanged when asked again, gone when deleted, nothing ignored."""
+"""Every EC2 handler: created as requested, unchanged the second time, gone when deleted, no input ignored."""
 
 import importlib
 import inspect
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from localcloud.engine import lifecycle
-from localcloud.engine.autonaming import Wish
-from localcloud.engine.diff import same
-from localcloud.engine.resource import RESOURCES, Prop
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import (  # noqa: F401
     DEFAULT_SECURITY_GROUP,
@@ -39,9 +39,9 @@ IDENTITY = {
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
     INGRESS_RULE: ("ipProtocol",),  # AWS answers udp for 17
     EGRESS_RULE: ("ipProtocol",),
-    INSTANCE: ("launchTemplate",),  # an instance tells what it became, not from what
+    INSTANCE: ("launchTemplate",),  # DescribeInstances shows the result, not the launch template's request
 }
-"""What a handler must know to find its resource, or to tell it in the program's words."""
+"""Properties that a handler needs to find its resource or to keep the program's form."""
 
 
 def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
@@ -59,24 +59,24 @@ def given(props: Mapping[str, Prop], values: Mapping[str, Any], path: str = "") 
             yield from given(fields, part, f"{path}{name}.")
 
 
-def test_every_handler_is_tried() -> None:
+def test_every_handler_has_a_case() -> None:
     assert set(INPUTS) == set(HANDLERS)
 
 
 @pytest.mark.parametrize("token", sorted(HANDLERS))
-def test_every_declared_property_is_tried(token: str, ec2_world: World) -> None:
+def test_every_declared_property_is_tested(token: str, ec2_world: World) -> None:
     props = HANDLERS[token].props
     tried = {path for inputs in INPUTS[token] for path in given(props, inputs(ec2_world))}
     assert set(declared(props)) - tried == set()
 
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)
-def test_aws_has_what_the_program_asked_for(token: str, inputs: Any, ec2_world: World) -> None:
+def test_aws_has_the_requested_properties(token: str, inputs: Any, ec2_world: World) -> None:
     wanted = inputs(ec2_world)
     thing = ec2_world.make(token, **wanted)
     props = thing.resource.props
     known = {name: wanted[name] for name in IDENTITY.get(token, ()) if name in wanted}
-    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # what AWS says, without any memory of what was given
+    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # what AWS reports, without the recorded inputs
     assert seen is not None
     told = {name: value for name, value in wanted.items() if not props[name].write_only}
     ignored = [name for name, value in told.items() if not same(props[name], seen.get(name), value)]
@@ -111,7 +111,7 @@ def sdk_names(token: str, suffix: str = "") -> set[str]:
 
 
 @pytest.mark.parametrize("token", sorted(HANDLERS))
-def test_every_name_is_one_of_the_sdk(token: str, ec2_world: World) -> None:
+def test_every_property_name_exists_in_the_sdk(token: str, ec2_world: World) -> None:
     assert set(HANDLERS[token].props) - sdk_names(token, "Args") == set()
     state = ec2_world.make(token, **INPUTS[token][0](ec2_world)).state
     assert set(state) - sdk_names(token) == {"id"}
@@ -127,7 +127,7 @@ def test_an_unknown_property_is_refused_by_name(token: str) -> None:
     ("token", "name"),
     [(token, name) for token, resource in HANDLERS.items() for name, prop in resource.props.items() if prop.write_only],
 )
-def test_what_aws_never_tells_is_used_all_the_same(token: str, name: str, ec2_world: World) -> None:
+def test_write_only_inputs_take_effect(token: str, name: str, ec2_world: World) -> None:
     inputs = next(inputs for inputs in (make(ec2_world) for make in INPUTS[token]) if name in inputs)
     resource, used = HANDLERS[token], set[str]()
     args = Recorder(inputs, used)

@@ -1,14 +1,14 @@
-"""What a changed program does to EC2 resources: in place where AWS can, anew where it cannot."""
+"""Changes to EC2 resources: in place where AWS can, by replacement where it cannot."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from localcloud.engine.diff import same
-from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
-from localcloud.engine.resource import RESOURCES, Args
-from localcloud.engine.resources.ec2_launch_template_data import DATA
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Args
+from localcloud.engine.aws.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS, POLICY, rules
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
@@ -116,7 +116,7 @@ ANEW: list[tuple[str, int, Changes, set[str]]] = [
 ]
 
 
-def test_every_property_is_changed_in_place_or_anew() -> None:
+def test_every_property_change_is_in_place_or_a_replacement() -> None:
     tried = {(token, name) for token, _, changes in IN_PLACE for name in names(changes)}
     tried |= {(w.LAUNCH_TEMPLATE, "updateDefaultVersion")}
     tried |= {(token, name) for token, _, _, expected in ANEW for name in expected}
@@ -169,7 +169,9 @@ def test_tags_change_in_place(token: str, ec2_world: World) -> None:
 
 
 @pytest.mark.parametrize(("token", "variant", "changes", "expected"), ANEW)
-def test_a_change_needs_a_new_resource(token: str, variant: int, changes: Changes, expected: set[str], ec2_world: World) -> None:
+def test_a_change_requires_a_replacement(
+    token: str, variant: int, changes: Changes, expected: set[str], ec2_world: World
+) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
     assert thing.replaced(thing.changed(**changes(ec2_world))) == expected
 
@@ -203,7 +205,7 @@ def test_a_launch_template_moves_its_default_version_when_asked(ec2_world: World
         (w.VPC_ENDPOINT, 1, to(privateDnsEnabled=False), False),
     ],
 )
-def test_some_changes_need_a_new_resource_depending_on_what_there_is(
+def test_some_changes_require_a_replacement_depending_on_the_old_value(
     token: str, variant: int, changes: Changes, expected: bool, ec2_world: World
 ) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
@@ -212,7 +214,7 @@ def test_some_changes_need_a_new_resource_depending_on_what_there_is(
     assert replaced == (set(new) if expected else set())
 
 
-def test_another_version_of_an_instances_template_is_refused_in_words(ec2_world: World) -> None:
+def test_another_template_version_of_an_instance_is_refused_with_the_reason(ec2_world: World) -> None:
     thing = ec2_world.make(w.INSTANCE, **INPUTS[w.INSTANCE][0](ec2_world))
     new = thing.changed(launchTemplate={"id": ec2_world.launch_template, "version": "2"})
     assert thing.replaced(new) == set()
@@ -220,7 +222,7 @@ def test_another_version_of_an_instances_template_is_refused_in_words(ec2_world:
         thing.update(new)
 
 
-def test_a_group_whose_instances_are_to_be_waited_for_is_refused(ec2_world: World) -> None:
+def test_waiting_for_a_groups_capacity_is_refused(ec2_world: World) -> None:
     inputs = INPUTS[w.AUTOSCALING_GROUP][1](ec2_world)
     with pytest.raises(OperationFailed, match="waitForCapacityTimeout"):
         ec2_world.make(w.AUTOSCALING_GROUP, **{**inputs, "waitForCapacityTimeout": "5m"})

@@ -1,4 +1,4 @@
-"""What somebody changed behind Pulumi's back shows after a refresh, and the next update puts it right."""
+"""Drift shows after a refresh, and the next update reverts it."""
 
 from collections.abc import Callable
 
@@ -130,7 +130,7 @@ DRIFTS: list[tuple[str, int, Drift, set[str]]] = [
 
 
 @pytest.mark.parametrize(("token", "variant", "drift", "expected"), DRIFTS)
-def test_a_drift_shows_after_a_refresh_and_is_put_right(
+def test_drift_shows_after_a_refresh_and_is_reverted(
     token: str, variant: int, drift: Drift, expected: set[str], ec2_world: World
 ) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
@@ -157,7 +157,7 @@ def test_a_drift_shows_after_a_refresh_and_is_put_right(
         ),
     ],
 )
-def test_what_went_with_its_parent_is_gone_and_deleting_it_is_fine(token: str, remove: Drift, ec2_world: World) -> None:
+def test_a_resource_deleted_with_its_parent_is_gone_and_deleting_it_succeeds(token: str, remove: Drift, ec2_world: World) -> None:
     thing = ec2_world.make(token, **INPUTS[token][0](ec2_world))
     remove(ec2_world, thing)
     state = thing.state

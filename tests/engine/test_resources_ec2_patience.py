@@ -1,4 +1,4 @@
-"""Where the official provider waits or tries again, EC2 handlers do too; where AWS says no for good, they say what it said."""
+"""EC2 handlers wait and retry where the official provider does, and report AWS's error where retrying is useless."""
 
 import itertools
 
@@ -7,11 +7,11 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations, faults
 from localcloud.aws.faults import Fault
-from localcloud.engine import lifecycle
-from localcloud.engine.lifecycle import InitializationFailed
-from localcloud.engine.resource import RESOURCES
-from localcloud.engine.resources import ec2_security_group
-from localcloud.engine.resources.requests import insist
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.lifecycle import InitializationFailed
+from localcloud.engine.aws.resource import RESOURCES
+from localcloud.engine.aws.resources import ec2_security_group
+from localcloud.engine.aws.resources.requests import insist
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
@@ -33,7 +33,7 @@ def fail(operation: str, code: str, times: int = 2, message: str = "has dependen
         (w.SECURITY_GROUP, "DeleteSecurityGroup", "InvalidGroup.InUse"),
     ],
 )
-def test_a_deletion_waits_for_what_still_depends_on_it(token: str, operation: str, code: str, ec2_world: World) -> None:
+def test_a_deletion_waits_for_dependent_resources(token: str, operation: str, code: str, ec2_world: World) -> None:
     thing = ec2_world.make(token, **INPUTS[token][0](ec2_world))
     fail(operation, code)
     thing.delete()
@@ -41,14 +41,14 @@ def test_a_deletion_waits_for_what_still_depends_on_it(token: str, operation: st
     assert thing.refresh() is None
 
 
-def test_in_the_end_the_error_is_what_aws_said(ec2_world: World) -> None:
+def test_the_final_error_is_awss(ec2_world: World) -> None:
     ec2 = ec2_world.ec2
     assert ec2_world.subnet
     with pytest.raises(ClientError, match="DependencyViolation"):
         insist(ec2_world.aws, "VPC", lambda: ec2.delete_vpc(VpcId=ec2_world.vpc), "DependencyViolation", timeout=0.01)
 
 
-def test_another_error_is_not_tried_again(ec2_world: World) -> None:
+def test_other_errors_are_not_retried(ec2_world: World) -> None:
     thing = ec2_world.make(w.SUBNET, **INPUTS[w.SUBNET][0](ec2_world))
     fail("DeleteSubnet", "UnauthorizedOperation", message="You are not authorized")
     with pytest.raises(lifecycle.OperationFailed, match=r"deleting EC2 Subnet \(subnet-.*UnauthorizedOperation: You are not"):
@@ -56,7 +56,7 @@ def test_another_error_is_not_tried_again(ec2_world: World) -> None:
     assert [fault.times for fault in faults.pending()] == [1]
 
 
-def test_a_new_role_of_flow_logs_may_take_a_while_to_be_known(ec2_world: World) -> None:
+def test_flow_logs_retry_while_their_new_role_propagates(ec2_world: World) -> None:
     fail("CreateFlowLogs", "InvalidParameter", message="Unable to assume given IAM role")
     ec2_world.make(w.FLOW_LOG, **INPUTS[w.FLOW_LOG][0](ec2_world))
     fail("CreateFlowLogs", "InvalidParameter", message="something else", times=1)
@@ -64,8 +64,8 @@ def test_a_new_role_of_flow_logs_may_take_a_while_to_be_known(ec2_world: World) 
         ec2_world.make(w.FLOW_LOG, **INPUTS[w.FLOW_LOG][1](ec2_world))
 
 
-def test_a_nat_gateway_that_fails_is_remembered_with_the_reason(ec2_world: World) -> None:
-    inputs = {"subnetId": ec2_world.subnet, "allocationId": ec2_world.address}  # a subnet without a way out
+def test_a_failed_nat_gateway_is_recorded_with_the_reason(ec2_world: World) -> None:
+    inputs = {"subnetId": ec2_world.subnet, "allocationId": ec2_world.address}  # a subnet without a route to the internet
     with pytest.raises(InitializationFailed, match=r"unexpected state 'failed': Gateway\.NotAttached: Network vpc-") as failure:
         ec2_world.make(w.NAT_GATEWAY, **inputs)
     assert failure.value.id.startswith("nat-")
@@ -83,10 +83,10 @@ def test_a_nat_gateway_that_fails_is_remembered_with_the_reason(ec2_world: World
         (w.DEFAULT_SECURITY_GROUP, "AuthorizeSecurityGroupEgress"),
     ],
 )
-def test_what_exists_is_remembered_when_its_settings_fail(token: str, operation: str, ec2_world: World) -> None:
+def test_a_created_resource_is_recorded_when_its_settings_fail(token: str, operation: str, ec2_world: World) -> None:
     inputs = INPUTS[token][0](ec2_world)
     fail(operation, "InternalError", times=1, message="bad day")
-    faults.pending()[0].status = 400  # a 500 is tried again by the client
+    faults.pending()[0].status = 400  # the client retries a 500
     with pytest.raises(InitializationFailed, match=f"creating .*{operation}.*InternalError: bad day") as failure:
         ec2_world.make(token, **inputs)
     resource, id = RESOURCES[token], failure.value.id
@@ -95,7 +95,7 @@ def test_what_exists_is_remembered_when_its_settings_fail(token: str, operation:
 
 
 @pytest.mark.parametrize("token", [w.NAT_GATEWAY, w.VPC_ENDPOINT])
-def test_creation_and_deletion_wait_as_long_as_aws_takes(token: str, ec2_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_and_deletion_wait_for_aws(token: str, ec2_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = INPUTS[token][-1](ec2_world)
     clock = itertools.count(step=20)
     monkeypatch.setattr(durations, "now", lambda: float(next(clock)))
@@ -113,7 +113,9 @@ def test_creation_and_deletion_wait_as_long_as_aws_takes(token: str, ec2_world: 
     assert {one["State"] for one in described} <= {"deleted"}
 
 
-def test_a_group_that_may_revoke_rules_goes_although_others_name_it(ec2_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_with_revoke_rules_on_delete_is_deleted_although_others_reference_it(
+    ec2_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ec2_security_group, "FIRST_TRY", 0.01)
     group = ec2_world.make(w.SECURITY_GROUP, vpcId=ec2_world.vpc, revokeRulesOnDelete=True)
     ec2_world.make(w.INGRESS_RULE, securityGroupId=ec2_world.other_group, ipProtocol="-1", referencedSecurityGroupId=group.id)

@@ -1,12 +1,12 @@
-"""EFS, beyond what every type does."""
+"""EFS, beyond the cases of every type."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from localcloud.aws import calls, durations
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
@@ -30,7 +30,7 @@ def test_the_throughput_changes_in_place(world: World) -> None:
     assert shared.differences() == set()
 
 
-def test_names_are_those_that_nodes_mount_by(world: World) -> None:
+def test_dns_names_are_those_that_nodes_mount(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
     assert shared.state["dnsName"] == f"{shared.id}.efs.us-west-2.amazonaws.com"
@@ -39,7 +39,7 @@ def test_names_are_those_that_nodes_mount_by(world: World) -> None:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_nothing_is_called_ready_or_gone_before_it_is(world: World) -> None:
+def test_a_file_system_is_reported_ready_or_gone_only_when_it_is(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
     point = Life(ACCESS_POINT, world.aws, {"fileSystemId": shared.id})
@@ -54,12 +54,12 @@ def test_nothing_is_called_ready_or_gone_before_it_is(world: World) -> None:
         efs.describe_file_systems(FileSystemId=shared.id)
 
 
-def test_an_access_point_loses_its_user_only_as_a_new_one(world: World) -> None:
+def test_removing_an_access_points_user_replaces_it(world: World) -> None:
     point = Life(ACCESS_POINT, world.aws, {"fileSystemId": world.file_system, "posixUser": {"uid": 1000, "gid": 1000}})
     assert point.replaced({"fileSystemId": world.file_system}) == {"posixUser"}
 
 
-def test_a_file_system_with_a_mount_target_does_not_go(world: World) -> None:
+def test_a_file_system_with_a_mount_target_cannot_be_deleted(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
     with pytest.raises(OperationFailed, match=r"deleting EFS File System .*FileSystemInUse"):

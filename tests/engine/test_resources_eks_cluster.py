@@ -1,4 +1,4 @@
-"""EKS clusters and who may use them, beyond what every type does."""
+"""EKS clusters and access to them, beyond the cases of every type."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from localcloud.aws import calls, durations, faults
 from localcloud.aws.faults import Fault
-from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
-from localcloud.engine.resource import RESOURCES, Args
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Args
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
@@ -66,7 +66,7 @@ def test_an_upgrade_that_skips_a_minor_is_refused_as_eks_does(world: World) -> N
         cluster.update(inputs(world, version="1.35"))
 
 
-def test_secrets_are_encrypted_later_but_never_with_another_key_and_never_bared(world: World) -> None:
+def test_secrets_encryption_can_be_added_but_not_changed_or_removed(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     encrypted = {"provider": {"keyArn": world.key}, "resources": ["secrets"]}
     cluster.update(inputs(world, encryptionConfig=encrypted))
@@ -84,14 +84,14 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same", "another"])
-def test_a_second_request_for_the_same_name_is_refused(world: World, more: Args) -> None:
-    """So is that of an engine whose predecessor was killed before it heard the answer: `recover` is for it."""
+def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, more: Args) -> None:
+    """The same happens after an engine was killed before it received the answer: `recover` adopts the resource."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))
 
 
-def test_a_failed_update_says_what_and_why_and_the_next_one_does_the_rest(world: World) -> None:
+def test_a_failed_update_reports_what_and_why_and_the_next_one_completes_it(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     faults.add(Fault("eks", "UpdateClusterConfig", "ServerException", "Internal failure.", times=20, status=400))
     wanted = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})

@@ -1,4 +1,4 @@
-"""EKS node groups and add-ons, beyond what every type does."""
+"""EKS node groups and add-ons, beyond the cases of every type."""
 
 import json
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import pytest
 
 from localcloud.aws import calls, durations, faults
 from localcloud.aws.faults import Fault
-from localcloud.engine import lifecycle
-from localcloud.engine.lifecycle import InitializationFailed, OperationFailed
-from localcloud.engine.resource import RESOURCES, Args, State
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Args, State
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
@@ -21,7 +21,7 @@ NO_CAPACITY = "We currently do not have sufficient m7i.large capacity in the Ava
 
 @pytest.fixture
 def slowly(world: World) -> Iterator[None]:
-    """With a cluster that is there, AWS takes a thousandth of its time."""
+    """An existing cluster; AWS's durations are divided by a thousand."""
     assert world.cluster
     durations.set_factor(0.001)
     yield
@@ -41,7 +41,7 @@ def inputs(world: World, **more: Any) -> Args:
 
 
 def failed_group(world: World) -> State:
-    """A node group that ended CREATE_FAILED, as the engine keeps it."""
+    """A CREATE_FAILED node group, as the engine's state keeps it."""
     given = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     try:
@@ -66,7 +66,7 @@ def test_a_group_is_waited_for_until_it_has_nodes_and_until_it_is_gone(world: Wo
     assert autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"] == []
 
 
-def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_known(world: World) -> None:
+def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_state(world: World) -> None:
     given = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     with pytest.raises(InitializationFailed) as failed:
@@ -84,7 +84,7 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_known(wo
 
 
 def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
-    """As the official provider: recreating it is the business of `replace_on_changes=["#initerror"]`, a rule of the engine."""
+    """Like the official provider: only `replace_on_changes=["#initerror"]`, a rule of the engine, recreates it."""
     state = failed_group(world)
     calls.clear()
     after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())
@@ -92,7 +92,7 @@ def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
     assert not calls.writes()
 
 
-def test_a_failed_group_is_deleted_and_made_again_under_its_name(world: World) -> None:
+def test_a_failed_group_is_deleted_and_recreated_under_its_name(world: World) -> None:
     state = failed_group(world)
     lifecycle.delete(NODE_GROUP, world.aws, state["id"], state)
     again = Life(NODE_GROUP, world.aws, inputs(world))
@@ -100,14 +100,14 @@ def test_a_failed_group_is_deleted_and_made_again_under_its_name(world: World) -
     assert world.client("eks").list_nodegroups(clusterName=world.cluster)["nodegroups"] == [world.name("train")]
 
 
-def test_a_second_request_for_the_same_name_is_refused(world: World) -> None:
+def test_creating_a_second_resource_with_the_same_name_is_refused(world: World) -> None:
     Life(NODE_GROUP, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: NodeGroup already exists with name"):
         Life(NODE_GROUP, world.aws, inputs(world))
 
 
 def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
-    """The program ignores the size; raising the maximum sends the size that is there."""
+    """The program ignores the desired size; raising the maximum sends the current one."""
     group = Life(NODE_GROUP, world.aws, inputs(world))
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
@@ -145,7 +145,7 @@ def test_a_new_template_version_and_new_limits_are_two_updates_nodes_first(world
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["taken-away", "added"])
-def test_a_group_gets_or_loses_its_launch_template_only_as_a_new_group(world: World, before: bool) -> None:
+def test_adding_or_removing_a_launch_template_replaces_the_group(world: World, before: bool) -> None:
     template = {"launchTemplate": {"id": world.launch_template, "version": "1"}}
     group = Life(NODE_GROUP, world.aws, inputs(world, **(template if before else {})))
     assert group.replaced(inputs(world, **({} if before else template))) == {"launchTemplate"}
@@ -160,7 +160,7 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
 
 
 def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
-    """Changing the rule alone asks EKS for nothing."""
+    """Changing only the rule makes no call to EKS."""
     given = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
     addon = Life(ADDON, world.aws, given)
     calls.clear()

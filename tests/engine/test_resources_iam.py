@@ -1,9 +1,9 @@
-"""IAM roles and their policies, beyond what every type does."""
+"""IAM roles and their policies, beyond the cases of every type."""
 
 import pytest
 
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, allow, new_world, one_account, trust  # noqa: F401
 
@@ -20,20 +20,20 @@ def role_with_policies(world: World, **inputs: bool) -> Life:
     return role
 
 
-def test_a_role_takes_policies_of_others_along_when_told_to(world: World) -> None:
+def test_force_detach_policies_deletes_a_role_with_foreign_policies(world: World) -> None:
     role = role_with_policies(world, forceDetachPolicies=True)
     role.delete()
     assert role.refresh() is None
 
 
-def test_a_role_that_others_put_policies_on_stays(world: World) -> None:
+def test_a_role_with_foreign_policies_is_not_deleted(world: World) -> None:
     role = role_with_policies(world)
     with pytest.raises(OperationFailed, match=r"deleting IAM Role .* DeleteConflict"):
         role.delete()
     assert role.refresh() is not None
 
 
-def test_a_role_leaves_its_instance_profiles_before_it_goes(world: World) -> None:
+def test_a_role_is_removed_from_its_instance_profiles_before_deletion(world: World) -> None:
     role = Life(ROLE, world.aws, {"assumeRolePolicy": trust("ec2.amazonaws.com")}, world.name("nodes"))
     iam, profile = world.client("iam"), world.name("profile")
     iam.create_instance_profile(InstanceProfileName=profile)
@@ -52,7 +52,7 @@ def test_ids_are_those_of_the_official_provider(world: World) -> None:
     assert attachment.id == f"{role.id}/{arn}"
 
 
-def test_a_policy_in_other_words_is_no_change(world: World) -> None:
+def test_an_equivalent_policy_is_no_change(world: World) -> None:
     role = Life(ROLE, world.aws, {"assumeRolePolicy": trust("ec2.amazonaws.com")}, world.name("nodes"))
     spaced = trust("ec2.amazonaws.com").replace(",", " ,\n")
     assert role.differences({"assumeRolePolicy": spaced}) == set()

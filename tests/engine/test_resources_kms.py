@@ -1,10 +1,10 @@
-"""KMS keys and aliases, beyond what every type does."""
+"""KMS keys and aliases, beyond the cases of every type."""
 
 from datetime import timedelta
 
 import pytest
 
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 

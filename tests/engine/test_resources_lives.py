@@ -1,11 +1,11 @@
-"""Every resource type through its life: made, unchanged, changed in place, replaced, changed by somebody else, deleted."""
+"""Every resource type through its lifecycle: created, unchanged, updated in place, replaced, drifted, deleted."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from localcloud.engine.diff import same
-from localcloud.engine.resource import RESOURCES, Prop
+from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.cases import efs, eks, iam, kms, logs, s3
 from tests.engine.cases.case import Case
 from tests.engine.life import Life, Recorder
@@ -18,9 +18,9 @@ REPLACES = [(case, name) for case in CASES for name in case.replaces]
 CHANGING = [case for case in CASES if case.drift is not None]
 every_type = pytest.mark.parametrize("case", CASES, ids=str)
 OTHER_WORDS = {"accessConfig", "targetKeyId"}
-"""AWS does not tell who became admin of a cluster, and names an alias's key by id only."""
+"""AWS does not report who became a cluster's admin, and reports an alias's key only by id."""
 IDENTITY = ("clusterName",)
-"""What a read may need beside the id."""
+"""Properties that a read may need beside the id."""
 
 
 def born(case: Case, world: World) -> Life:
@@ -28,7 +28,7 @@ def born(case: Case, world: World) -> Life:
 
 
 @every_type
-def test_aws_has_what_the_program_asked_for(case: Case, world: World) -> None:
+def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
     life, props = born(case, world), case.resource.props
     given = life.given()
     seen = case.resource.read(world.aws, life.id, {name: given[name] for name in IDENTITY if name in given}) or {}
@@ -48,7 +48,7 @@ def test_an_unchanged_program_changes_nothing(case: Case, world: World) -> None:
 
 
 @every_type
-def test_what_the_program_leaves_open_is_no_difference(case: Case, world: World) -> None:
+def test_unset_inputs_are_no_difference(case: Case, world: World) -> None:
     least = {name: wanted for name, wanted in case.given(world).items() if name in case.needed}
     life = Life(case.resource, world.aws, least)
     assert life.differences() == set(), life.state
@@ -57,7 +57,7 @@ def test_what_the_program_leaves_open_is_no_difference(case: Case, world: World)
 
 
 @pytest.mark.parametrize(("case", "name"), UPDATES, ids=str)
-def test_a_new_value_is_taken_in_place(case: Case, name: str, world: World) -> None:
+def test_a_new_value_is_updated_in_place(case: Case, name: str, world: World) -> None:
     life = born(case, world)
     new = {**life.given(), name: case.updates[name](world)}
     assert life.differences(new) == {name}
@@ -68,7 +68,7 @@ def test_a_new_value_is_taken_in_place(case: Case, name: str, world: World) -> N
 
 
 @pytest.mark.parametrize(("case", "name"), REMOVALS, ids=str)
-def test_what_the_program_no_longer_says_goes_in_place(case: Case, name: str, world: World) -> None:
+def test_a_removed_input_is_removed_in_place(case: Case, name: str, world: World) -> None:
     life = born(case, world)
     new = {key: wanted for key, wanted in life.given().items() if key != name}
     assert life.differences(new) == {name}
@@ -79,13 +79,13 @@ def test_what_the_program_no_longer_says_goes_in_place(case: Case, name: str, wo
 
 
 @pytest.mark.parametrize(("case", "name"), REPLACES, ids=str)
-def test_a_new_value_needs_a_new_resource(case: Case, name: str, world: World) -> None:
+def test_a_new_value_requires_a_replacement(case: Case, name: str, world: World) -> None:
     life = born(case, world)
     assert life.replaced({**life.given(), name: case.replaces[name](world)}) == {name}
 
 
 @pytest.mark.parametrize("case", CHANGING, ids=str)
-def test_what_somebody_else_changed_shows_after_a_refresh_and_is_changed_back(case: Case, world: World) -> None:
+def test_drift_shows_after_a_refresh_and_is_reverted(case: Case, world: World) -> None:
     life = born(case, world)
     assert case.drift is not None
     case.drift(world, life.id)
@@ -97,7 +97,7 @@ def test_what_somebody_else_changed_shows_after_a_refresh_and_is_changed_back(ca
 
 
 @every_type
-def test_the_deleted_is_gone_and_deleting_it_again_is_fine(case: Case, world: World) -> None:
+def test_a_deleted_resource_is_gone_and_deleting_it_again_succeeds(case: Case, world: World) -> None:
     life = born(case, world)
     life.delete()
     left = life.refresh()

@@ -1,6 +1,6 @@
-"""Log groups, beyond what every type does."""
+"""Log groups, beyond the cases of every type."""
 
-from localcloud.engine.resource import RESOURCES
+from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
@@ -12,13 +12,13 @@ def test_logs_without_a_retention_are_kept_for_ever(world: World) -> None:
     assert group.state["retentionInDays"] == 0
 
 
-def test_a_group_that_is_to_survive_stays_with_its_logs(world: World) -> None:
+def test_skip_destroy_keeps_a_group_with_its_logs(world: World) -> None:
     group = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}", "skipDestroy": True})
     group.delete()
     assert group.refresh() is not None
 
 
-def test_a_group_whose_name_begins_like_another_is_not_mistaken_for_it(world: World) -> None:
+def test_a_group_whose_name_is_a_prefix_of_another_is_not_confused_with_it(world: World) -> None:
     longer = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}/cluster"})
     shorter = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}"})
     shorter.delete()

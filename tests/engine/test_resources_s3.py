@@ -1,9 +1,9 @@
-"""S3 buckets, beyond what every type does."""
+"""S3 buckets, beyond the cases of every type."""
 
 import pytest
 
-from localcloud.engine.lifecycle import OperationFailed
-from localcloud.engine.resource import RESOURCES, Aws
+from localcloud.engine.aws.lifecycle import OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Aws
 from tests.engine.life import Life
 from tests.engine.world import World, new_world, one_account  # noqa: F401
 
@@ -13,7 +13,7 @@ PUBLIC_ACCESS = RESOURCES["aws:s3/bucketPublicAccessBlock:BucketPublicAccessBloc
 
 
 def full_bucket(world: World, **inputs: bool) -> Life:
-    """With old versions and a marker of a deleted object in it."""
+    """A bucket with old versions and a delete marker."""
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys"), **inputs})
     Life(VERSIONING, world.aws, {"bucket": bucket.id, "versioningConfiguration": {"status": "Enabled"}})
     s3 = world.client("s3")
@@ -24,13 +24,13 @@ def full_bucket(world: World, **inputs: bool) -> Life:
     return bucket
 
 
-def test_a_full_bucket_goes_with_all_versions_when_told_to(world: World) -> None:
+def test_force_destroy_deletes_a_bucket_with_all_versions(world: World) -> None:
     bucket = full_bucket(world, forceDestroy=True)
     bucket.delete()
     assert bucket.refresh() is None
 
 
-def test_a_full_bucket_stays_with_everything_in_it(world: World) -> None:
+def test_a_bucket_with_objects_is_not_deleted(world: World) -> None:
     bucket = full_bucket(world)
     with pytest.raises(OperationFailed, match=r"deleting S3 Bucket .*BucketNotEmpty"):
         bucket.delete()
@@ -44,7 +44,7 @@ def test_a_bucket_is_in_the_providers_region(world: World, region: str) -> None:
     assert bucket.state["bucketRegionalDomainName"] == f"{bucket.id}.s3.{region}.amazonaws.com"
 
 
-def test_tags_that_somebody_else_put_on_a_bucket_stay(world: World) -> None:
+def test_foreign_tags_on_a_bucket_stay(world: World) -> None:
     bucket = Life(BUCKET, world.aws, {"bucket": world.name("keys"), "tags": {"ours": "1"}})
     tags = [{"Key": "ours", "Value": "1"}, {"Key": "theirs", "Value": "2"}]
     world.client("s3").put_bucket_tagging(Bucket=bucket.id, Tagging={"TagSet": tags})

@@ -1,4 +1,4 @@
-"""What the resources of the cases stand on, made with plain API calls, each thing once and when it is first asked for."""
+"""Resources that the cases depend on, created with API calls, each once and on first use."""
 
 import contextlib
 import itertools
@@ -11,8 +11,8 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import extend
-from localcloud.engine import resources  # noqa: F401  the handlers register themselves
-from localcloud.engine.resource import Aws
+from localcloud.engine.aws import resources  # noqa: F401  the handlers register themselves
+from localcloud.engine.aws.resource import Aws
 
 extend.install()
 
@@ -22,14 +22,14 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module", name="account")
 def one_account() -> Iterator[Aws]:
-    """An account of the local AWS in this process. One for a module: moto takes its time to fill in IAM's own policies."""
+    """An account of the local AWS in this process. One per module: moto needs a second to load IAM's managed policies."""
     with mock_aws():
         yield Aws(REGION, endpoint=None, poll_seconds=0.001)
 
 
 @pytest.fixture(name="world")
 def new_world(account: Aws) -> "World":
-    """Things that no other test has."""
+    """Resources of one test only."""
     return World(account)
 
 
@@ -48,14 +48,14 @@ class World:
         self.prefix = f"world-{next(_numbers)}"
 
     def name(self, name: str) -> str:
-        """A name that no other world uses."""
+        """A name that no other environment uses."""
         return f"{self.prefix}-{name}"
 
     def client(self, service: str) -> Any:
         return self.aws.client(service)
 
     def role(self, name: str, *services: str) -> str:
-        """ARN of a role that the services may take."""
+        """ARN of a role that the services may assume."""
         iam, unique = self.client("iam"), self.name(name)
         try:
             made = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))

@@ -14,8 +14,9 @@ from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBEADM, KUBECTL, KUBELET
-from tests.hosts.cluster import await_true, remains
-from tests.local_aws.clients import REGION
+from testkit.aws_clients import REGION
+from testkit.waiting import wait_until
+from tests.hosts.cluster import remains
 from tests.local_aws.ec2_world import make_world
 
 PROVISIONERS = "/opt/amis/provisioners"
@@ -81,12 +82,12 @@ class BareHost:
         return self._missing(self.run(PREPARE, "--check"))
 
     def await_up(self) -> None:
-        await_true(lambda: self.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"))
+        wait_until(lambda: self.run("systemctl", "is-system-running").stdout.strip() in ("running", "degraded"))
 
     def reboot(self) -> None:
         before = self._init()
         self.run("systemctl", "reboot")
-        await_true(lambda: self._init() not in (None, before))
+        wait_until(lambda: self._init() not in (None, before))
         self.await_up()
 
     def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:

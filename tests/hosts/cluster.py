@@ -5,12 +5,9 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from infra.boot import ec2_node
 from infra.boot.ec2_node import ClusterInfo, NodeRole, SharedMount
@@ -19,7 +16,8 @@ from infra.naming import LOGIN_USER, Naming
 from localcloud.hosts.realizer import AMIS, prefix_of
 from localcloud.instance import LocalCloud
 from localcloud.machine import network
-from tests.local_aws.clients import REGION
+from testkit.aws_clients import REGION
+from testkit.waiting import wait_until
 from tests.local_aws.ec2_world import TRUST, make_world
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +33,6 @@ ALLREDUCE = (
     "from mpi4py import MPI; import socket; c = MPI.COMM_WORLD; "
     "print(socket.gethostname(), c.size, c.allreduce(c.rank + 1), flush=True)"
 )
-
-
-def await_true(check: Callable[[], Any], seconds: float = LIMIT_SECONDS) -> Any:
-    """What the check returns once that is true; fails with tenacity's RetryError."""
-    return Retrying(retry=retry_if_not_result(bool), wait=wait_fixed(0.3), stop=stop_after_delay(seconds))(check)
 
 
 @dataclass
@@ -145,7 +138,7 @@ class HandMade:
             wanted = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in found)
             return found if sorted(self.hostfile(self.master)) == wanted else []
 
-        return list(await_true(ready))
+        return list(wait_until(ready))
 
     def mpirun(self, instance_id: str) -> "subprocess.CompletedProcess[str]":
         """Four ranks on two hosts, hosts taken from where the join service keeps them."""
@@ -218,7 +211,7 @@ class HandMade:
             ],
         )
         made = efs.create_file_system(CreationToken=STACK, Encrypted=True)["FileSystemId"]
-        await_true(lambda: efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
+        wait_until(lambda: efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
         efs.create_mount_target(FileSystemId=made, SubnetId=self.network.subnets[0], SecurityGroups=[self.network.group])
         point = efs.create_access_point(
             ClientToken=STACK,
@@ -226,7 +219,7 @@ class HandMade:
             PosixUser={"Uid": 1000, "Gid": 1000},
             RootDirectory={"Path": "/data", "CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}},
         )["AccessPointId"]
-        await_true(lambda: efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available")
+        wait_until(lambda: efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available")
         return made, point
 
     def _make_group(self) -> None:

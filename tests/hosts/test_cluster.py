@@ -7,7 +7,8 @@ import shlex
 
 import pytest
 
-from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, await_true, groups
+from testkit.waiting import wait_until
+from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, groups
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
@@ -27,7 +28,7 @@ def test_every_host_has_control_groups_of_its_own(cluster: HandMade) -> None:
 
 
 def test_user_data_ran_and_the_console_shows_it(cluster: HandMade) -> None:
-    await_true(lambda: "user data of a master" in cluster.console(cluster.master))
+    wait_until(lambda: "user data of a master" in cluster.console(cluster.master))
 
 
 @pytest.mark.mission("C", "key bucket")
@@ -117,7 +118,7 @@ def test_a_reboot_of_the_master_is_survived(cluster: HandMade) -> None:
     boot = cluster.ssh(cluster.master, "cat /proc/sys/kernel/random/boot_id; uptime --since; stat -c %y /proc/1").stdout
     cluster.ssh.hang_up(cluster.master)
     cluster.ec2.reboot_instances(InstanceIds=[cluster.master])
-    await_true(
+    wait_until(
         lambda: (again := cluster.ssh(cluster.master, "stat -c %y /proc/1").stdout) and again.strip() not in boot and again
     )
     cluster.await_workers()
@@ -132,7 +133,7 @@ def test_a_worker_that_aws_terminates_is_dropped_and_replaced(cluster: HandMade)
     workers = cluster.await_workers(lost)
     assert kept in workers
     assert cluster.mpirun(cluster.master).returncode == 0
-    await_true(lambda: cluster.state(lost) == "terminated")
+    wait_until(lambda: cluster.state(lost) == "terminated")
     assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
 
 
@@ -140,22 +141,22 @@ def test_an_image_of_a_host_carries_its_changes_until_it_is_deregistered(cluster
     worker = cluster.await_workers()[0]
     assert cluster.ssh(worker, "echo from the image >mark").returncode == 0
     image = cluster.ec2.create_image(InstanceId=worker, Name="marked", NoReboot=True)["ImageId"]
-    await_true(lambda: cluster.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
+    wait_until(lambda: cluster.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
     made = cluster.run(ImageId=image, UserData=None)
-    await_true(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
+    wait_until(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
     cluster.ssh.hang_up(made)
     cluster.ec2.deregister_image(ImageId=image)
     assert not list(cluster.cloud.folder.glob(f"hosts/images/{image}"))
 
     cluster.ec2.stop_instances(InstanceIds=[made])
-    await_true(lambda: cluster.state(made) == "stopped")
+    wait_until(lambda: cluster.state(made) == "stopped")
     with pytest.raises(cluster.client("ssm").exceptions.TargetNotConnected):
         cluster.client("ssm").start_session(Target=made, DocumentName="AWS-StartSSHSession", Parameters={"portNumber": ["22"]})
     cluster.ec2.start_instances(InstanceIds=[made])
-    await_true(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
+    wait_until(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
 
     beyond = cluster.run()
     told = {host.instance_id: host for host in cluster.cloud.hosts()}
     assert told[beyond].phase == "record" and re.search("may have 4 hosts", told[beyond].problem)
     cluster.ec2.terminate_instances(InstanceIds=[made, beyond])
-    await_true(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})
+    wait_until(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})

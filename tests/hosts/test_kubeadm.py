@@ -18,8 +18,8 @@ from localcloud.kubernetes.nodes import filesystem
 from localcloud.tools import debian
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER
+from testkit.waiting import wait_until
 from tests.hosts.bare_host import CONFIG, PROGRAMS, PROVISIONERS, BareHost, bare_hosts
-from tests.hosts.cluster import await_true
 
 pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
@@ -96,7 +96,7 @@ def test_a_control_plane_is_made_and_a_node_joins_it(hosts: Sequence[BareHost]) 
     join = first.must("kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf").split()
     joined = second.must(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
     assert "This node has joined the cluster" in joined
-    found = await_true(
+    found = wait_until(
         lambda: (now := nodes(first)) and len(now) == 2 and all("podCIDR" in one["spec"] for one in now.values()) and now
     )
     control = [name for name, node in found.items() if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]]
@@ -116,7 +116,7 @@ def test_upstreams_pod_network_is_wanted_on_every_node(hosts: Sequence[BareHost]
     first.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=given)
     kubectl(first, "apply", "-f", "/etc/kube-flannel.yml")
     find = ("get", "daemonset", "-n", "kube-flannel", "kube-flannel-ds", "-o", "json")
-    await_true(lambda: json.loads(kubectl(first, *find))["status"].get("desiredNumberScheduled") == len(hosts))
+    wait_until(lambda: json.loads(kubectl(first, *find))["status"].get("desiredNumberScheduled") == len(hosts))
 
 
 def address_of(node: dict[str, Any]) -> str:

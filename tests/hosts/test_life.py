@@ -9,8 +9,9 @@ import pytest
 from localcloud.hosts.capability import BadLimit, limit
 from localcloud.hosts.realizer import AMI
 from localcloud.instance import LocalCloud
-from tests.hosts.cluster import await_true, namespaces, remains
-from tests.local_aws.clients import REGION
+from testkit.aws_clients import REGION
+from testkit.waiting import wait_until
+from tests.hosts.cluster import namespaces, remains
 from tests.local_aws.ec2_world import make_world
 
 
@@ -22,12 +23,12 @@ def test_a_host_powers_itself_off_and_a_killed_local_cloud_is_cleaned_by_the_nex
         world = make_world(cloud.clients(REGION))
         data = "#!/bin/sh\npoweroff\n"  # run once: not when the instance is started again
         made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
-        await_true(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
+        wait_until(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
         assert world.described(made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
         world.ec2.start_instances(InstanceIds=[made])
-        await_true(lambda: [host for host in cloud.hosts() if host.phase == "running"])
+        wait_until(lambda: [host for host in cloud.hosts() if host.phase == "running"])
         os.kill(cloud.server("aws").pid, signal.SIGKILL)
-        await_true(cloud.crashed)
+        wait_until(cloud.crashed)
         assert namespaces(cloud)
         cloud.start(print)
         assert namespaces(cloud) == []

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from localcloud.hosts.capability import VARIABLE
-from tests.hosts.cluster import BUCKET, GROUP, SLOTS, HandMade, await_true
+from testkit.waiting import wait_until
+from tests.hosts.cluster import BUCKET, GROUP, SLOTS, HandMade
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
@@ -72,7 +73,7 @@ def empty(cluster: HandMade, *members: str) -> None:
 
 def newcomer(cluster: HandMade, known: set[str]) -> str:
     """A worker that was not there before."""
-    return str(await_true(lambda: sorted(cluster.workers().keys() - known))[0])
+    return str(wait_until(lambda: sorted(cluster.workers().keys() - known))[0])
 
 
 def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
@@ -126,7 +127,7 @@ def test_workers_that_cannot_boot_or_join_leave_their_logs_and_are_replaced_and_
             silent = newcomer(cluster, {broken})
             cluster.new_workers_get(cluster.user_data("worker", then=SLOW))
             slow = newcomer(cluster, {broken, silent})
-            await_true(lambda: "user data of a worker" in cluster.console(slow))
+            wait_until(lambda: "user data of a worker" in cluster.console(slow))
             assert cluster.workers()[slow] == "Pending:Wait"
             assert cluster.hostfile(cluster.master) == [f"{cluster.address(cluster.master)} slots={SLOTS}"]
             assert cluster.ssh(cluster.master, "touch /shared/go-on").returncode == 0
@@ -150,12 +151,12 @@ def test_a_bucket_that_was_emptied_is_filled_again_and_no_stranger_is_let_in_who
     members = [cluster.master, *workers]
     before = cluster.hostfile(cluster.master)
     stranger = cluster.run(UserData=cluster.user_data("worker"), IamInstanceProfile={"Name": "worker"})
-    key = await_true(lambda: notices(cluster).get(stranger))["user_key"]
+    key = wait_until(lambda: notices(cluster).get(stranger))["user_key"]
     for _ in range(2):  # who has published twice has read in between what the stranger published
         empty(cluster, *members)
         assert cluster.hostfile(cluster.master) == before
         assert cluster.ssh(cluster.master, f"ssh {cluster.address(workers[0])} true").returncode == 0
-        await_true(lambda: set(members) <= notices(cluster).keys())
+        wait_until(lambda: set(members) <= notices(cluster).keys())
     for member in members:
         believed = cluster.ssh(
             member, "cat /etc/gpumpi/authorized_keys /etc/gpumpi/hostfile /etc/ssh/ssh_known_hosts /etc/hosts"
@@ -173,8 +174,8 @@ def test_while_s3_is_away_a_lost_worker_is_dropped_and_its_successor_joins_when_
     try:
         cluster.ec2.terminate_instances(InstanceIds=[lost])
         successor = newcomer(cluster, {lost, kept})
-        await_true(lambda: cluster.hostfile(cluster.master) == [f"{cluster.address(kept)} slots={SLOTS}"])
-        await_true(lambda: "user data of a worker" in cluster.console(successor))
+        wait_until(lambda: cluster.hostfile(cluster.master) == [f"{cluster.address(kept)} slots={SLOTS}"])
+        wait_until(lambda: "user data of a worker" in cluster.console(successor))
         assert cluster.workers()[successor] == "Pending:Wait"
     finally:
         cluster.cloud.control().clear_faults()

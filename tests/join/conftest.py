@@ -8,7 +8,7 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import calls, extend, faults
-from tests.local_aws.clients import client
+from testkit.aws_clients import client
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "amis" / "join"))
 extend.install()

@@ -12,7 +12,7 @@ from gpumpi_join.notice import Notice
 from gpumpi_join.service import Clients, Paths, Service
 
 from infra.components.iam import Account
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import image, make_world
 
 ACCOUNT = Account("123456789012", REGION, "aws")

@@ -7,8 +7,8 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
-from tests.kubernetes.job_cluster import JobCluster, bring_up
-from tests.kubernetes.running import Account, Running, remains
+from testkit.eks_clusters import Account, Running, remains
+from testkit.job_cluster import JobCluster, bring_up
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def able() -> None:
 
 @pytest.fixture(scope="session")
 def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """The account of a local cloud whose clusters come alive."""
+    """The account of a local cloud with real clusters."""
     cloud = LocalCloud(tmp_path_factory.mktemp("kubernetes") / "cloud")
     cloud.start(print, kubernetes=True)
     try:
@@ -33,7 +33,7 @@ def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ac
 
 @pytest.fixture(scope="session")
 def cluster(account: Account) -> Running:
-    """A cluster that many tests share: they leave it as it was."""
+    """A cluster shared by many tests, which leave it unchanged."""
     made = account.create("shared")
     assert made.describe()["status"] == "ACTIVE", made.describe()["health"]
     return made
@@ -41,7 +41,7 @@ def cluster(account: Account) -> Running:
 
 @pytest.fixture
 def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
-    """A cloud that the test may break."""
+    """A local cloud that the test may break."""
     cloud = LocalCloud(tmp_path / "cloud")
     try:
         yield cloud
@@ -52,7 +52,7 @@ def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
-    """Also of a test that failed: what holds GPUs keeps everybody else waiting."""
+    """Also after a failed test: leftovers that hold GPUs would block every other test."""
     yield
     for job in job_cluster.cluster("jobs", "--json").json:
         job_cluster.cluster("cancel", job["name"])
@@ -60,5 +60,5 @@ def no_jobs_left(job_cluster: JobCluster) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def job_cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
-    """A cluster with the whole platform, for all tests of jobs; each has jobs of its own name and removes them."""
+    """A cluster with the whole platform for all job tests. Each test uses its own job names and removes its jobs."""
     yield from bring_up(tmp_path_factory.mktemp("jobs"))

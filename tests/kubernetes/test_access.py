@@ -1,4 +1,4 @@
-"""Who reaches a cluster's API: with real tokens of `aws eks get-token`, a real API server and the local AWS behind both."""
+"""Access to a cluster's API: real tokens of `aws eks get-token`, a real API server, and the local AWS behind both."""
 
 import base64
 import json
@@ -15,7 +15,8 @@ from unittest import mock
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.running import REGION, Running, wait_while
+from testkit.eks_clusters import REGION, Running
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -31,7 +32,7 @@ ANYBODY = json.dumps(
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with credentials of a role's session."""
+    """A caller with credentials of a role session."""
 
     cluster: Running
     arn: str
@@ -59,12 +60,12 @@ class Person:
         return self.cluster.cloud.process_environment() | keys
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """By the kubeconfig that `aws eks update-kubeconfig` writes: kubectl runs `aws eks get-token` with this person's keys."""
+        """By the kubeconfig that `aws eks update-kubeconfig` writes: kubectl runs `aws eks get-token` with this caller's keys."""
         environment = self.environment | {"KUBECONFIG": str(self.cluster.kubeconfig(self.folder / "config"))}
         return subprocess.run(["kubectl", *arguments], env=environment, check=False, capture_output=True, text=True, timeout=60)
 
     def may(self, verb: str, resource: str, *more: str) -> bool:
-        """As the API server answers, asked anew until it agrees with itself: it remembers answers for two seconds."""
+        """The API server's answer, repeated until it is stable: it caches webhook answers for two seconds."""
         return self.kubectl("auth", "can-i", verb, resource, *more).stdout.strip() == "yes"
 
 
@@ -88,7 +89,7 @@ def ada(cluster: Running, tmp_path: Path) -> Iterator[Person]:
         yield person
 
 
-def test_who_created_the_cluster_may_everything(cluster: Running, tmp_path: Path) -> None:
+def test_the_clusters_creator_may_do_everything(cluster: Running, tmp_path: Path) -> None:
     kubeconfig = cluster.kubeconfig(tmp_path / "config")
     assert cluster.kubectl(kubeconfig, "auth", "can-i", "*", "*", "--all-namespaces").stdout.strip() == "yes"
     made = cluster.kubectl(kubeconfig, "create", "clusterrole", "everything", "--verb=*", "--resource=*")
@@ -96,13 +97,13 @@ def test_who_created_the_cluster_may_everything(cluster: Running, tmp_path: Path
     assert cluster.kubectl(kubeconfig, "delete", "clusterrole", "everything").returncode == 0
 
 
-def test_a_stranger_gets_in_nowhere(ada: Person) -> None:
+def test_a_principal_without_access_entry_has_no_access(ada: Person) -> None:
     for path in ("/api", "/version", "/healthz", "/api/v1/namespaces"):
         done = ada.kubectl("get", "--raw", path)
         assert done.returncode != 0 and "Unauthorized" in done.stderr, (path, done)
 
 
-def test_who_may_view_lists_pods_and_reads_no_secret(ada: Person) -> None:
+def test_the_view_policy_lists_pods_and_reads_no_secret(ada: Person) -> None:
     ada.enter()
     ada.associate("AmazonEKSViewPolicy")
     assert ada.kubectl("get", "pods", "--all-namespaces").returncode == 0
@@ -113,7 +114,7 @@ def test_who_may_view_lists_pods_and_reads_no_secret(ada: Person) -> None:
     assert created.returncode != 0 and "forbidden" in created.stderr, created
 
 
-def test_a_policy_for_a_namespace_ends_at_it(ada: Person) -> None:
+def test_a_namespaced_policy_applies_only_in_its_namespace(ada: Person) -> None:
     ada.enter()
     ada.associate("AmazonEKSEditPolicy", {"type": "namespace", "namespaces": ["kube-public"]})
     assert ada.may("create", "pods", "--namespace=kube-public")
@@ -138,7 +139,7 @@ def test_an_entrys_groups_are_bound_by_ordinary_rbac(ada: Person) -> None:
         ada.cluster.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/readers")
 
 
-def test_removing_the_entry_ends_access(ada: Person) -> None:
+def test_deleting_the_access_entry_ends_access(ada: Person) -> None:
     ada.enter()
     ada.associate("AmazonEKSClusterAdminPolicy")
     assert ada.may("delete", "nodes")
@@ -147,7 +148,7 @@ def test_removing_the_entry_ends_access(ada: Person) -> None:
     assert "Unauthorized" in refused.stderr
 
 
-def test_a_session_is_somebody_with_name_groups_and_origin(ada: Person) -> None:
+def test_a_role_session_has_user_name_groups_and_extra_fields(ada: Person) -> None:
     ada.enter(username="ops:{{SessionName}}", kubernetesGroups=["ops"])
     user = json.loads(ada.kubectl("auth", "whoami", "--output=json").stdout)["status"]["userInfo"]
     assert user["username"] == "ops:ada"
@@ -159,7 +160,7 @@ def test_a_session_is_somebody_with_name_groups_and_origin(ada: Person) -> None:
 
 
 def presigned(cluster: Running, name: str, moment: datetime | None = None) -> str:
-    """A token made by botocore alone, of the engineer, for a cluster of that name."""
+    """The engineer's token for a cluster of that name, made with botocore alone."""
     sts = cluster.cloud.clients(REGION)("sts")
     sts.meta.events.register(
         "before-sign.sts.GetCallerIdentity", lambda request, **_: request.headers.add_header("x-k8s-aws-id", name)
@@ -189,7 +190,7 @@ def get(cluster: Running, token: str) -> subprocess.CompletedProcess[str]:
         Path(file.name).unlink()
 
 
-def test_a_token_made_by_botocore_is_taken(cluster: Running) -> None:
+def test_a_token_made_by_botocore_is_accepted(cluster: Running) -> None:
     done = get(cluster, presigned(cluster, cluster.name))
     assert done.returncode == 0, done.stderr
 
@@ -208,11 +209,11 @@ def refusals(cluster: Running) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["for another cluster", "expired", "changed", "made up"])
-def test_a_token_that_is_not_right_is_refused(cluster: Running, kind: str) -> None:
+def test_an_invalid_token_is_refused(cluster: Running, kind: str) -> None:
     done = get(cluster, refusals(cluster)[kind])
     assert done.returncode != 0 and "Unauthorized" in done.stderr, done
 
 
-def test_a_token_of_fourteen_minutes_ago_is_still_taken(cluster: Running) -> None:
+def test_a_token_of_fourteen_minutes_ago_is_still_accepted(cluster: Running) -> None:
     token = presigned(cluster, cluster.name, datetime.now(UTC) - timedelta(minutes=14))
     assert get(cluster, token).returncode == 0

@@ -1,4 +1,4 @@
-"""The autoscaler's stand-in as a pod: with the rights of the real one, credentials by Pod Identity, and the tags of groups."""
+"""The autoscaler emulator as a pod, with the real one's permissions, Pod Identity credentials and group tags."""
 
 import zlib
 from collections.abc import Iterator
@@ -12,17 +12,9 @@ from infra.components.iam import Account as Owner
 from infra.naming import AUTOSCALER_TAG, EFA_RESOURCE, GPU_RESOURCE, GPU_TAINT
 from infra.platform import cluster_autoscaler
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.node_groups import (
-    TOLERATION,
-    NodeGroup,
-    Object,
-    is_ready,
-    node_group,
-    pod,
-    pod_path,
-    pods,
-)
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import TOLERATION, NodeGroup, Object, is_ready, node_group, pod, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -60,7 +52,7 @@ def make_role(cluster: Running) -> str:
 
 
 def rights() -> Iterator[Object]:
-    """Those that the platform gives the real one, and no more."""
+    """The permissions that the platform gives the real one, and no more."""
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}]
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": SYSTEM}}
@@ -81,7 +73,7 @@ def _camel(key: str) -> str:
 
 
 def deployment(cluster: Running) -> Object:
-    """As the platform's, but impatient."""
+    """Like the platform's, with short timeouts."""
     flags = [
         "--cloud-provider=aws",
         f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster.name}",
@@ -135,7 +127,7 @@ def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
 
 @pytest.fixture
 def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
-    """A GPU pool without nodes, tagged as the program tags it, but for what the test leaves out."""
+    """A GPU pool without nodes, tagged as the program tags it, except for tags that the test omits."""
     name = f"train-{zlib.crc32(request.node.name.encode()):x}"
     labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}
@@ -165,7 +157,7 @@ def worker(name: str, **spec: Any) -> Object:
 
 
 def sizes(group: NodeGroup) -> tuple[int, int]:
-    """Wanted by AWS, and nodes that are there."""
+    """Desired size in AWS, and existing nodes."""
     name = group.describe()["resources"]["autoScalingGroups"][0]["name"]
     client = group.cluster.account.client("autoscaling")
     (found,) = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
@@ -173,7 +165,7 @@ def sizes(group: NodeGroup) -> tuple[int, int]:
     return int(found["DesiredCapacity"]), len(nodes)
 
 
-def test_pending_pods_take_a_pool_from_nothing_to_two_and_its_idle_nodes_go_again(scaled: Running, train: NodeGroup) -> None:
+def test_pending_pods_scale_a_pool_from_zero_to_two_and_idle_nodes_are_removed(scaled: Running, train: NodeGroup) -> None:
     tag(train)
     workers = [worker("worker-0"), worker("worker-1")]
     with pods(scaled, *workers):
@@ -195,7 +187,7 @@ def test_pending_pods_take_a_pool_from_nothing_to_two_and_its_idle_nodes_go_agai
         ("without-label", "label/gpumpi.io/pool", "no label gpumpi.io/pool=train"),
     ],
 )
-def test_a_pod_stays_pending_when_a_tag_is_missing_and_is_told_why(
+def test_a_pod_stays_pending_with_a_reason_when_a_tag_is_missing(
     scaled: Running, train: NodeGroup, name: str, without: str, reason: str
 ) -> None:
     tag(train, without=without)
@@ -216,7 +208,7 @@ def test_a_pod_that_does_not_tolerate_the_tagged_taint_stays_pending(scaled: Run
         assert sizes(train) == (0, 0)
 
 
-def test_the_status_is_shown_in_the_config_map_of_the_real_one(scaled: Running) -> None:
+def test_the_status_is_in_the_same_config_map_as_the_real_ones(scaled: Running) -> None:
     path = f"/api/v1/namespaces/{SYSTEM}/configmaps/cluster-autoscaler-status"
     found = wait_while(lambda: scaled.api.find(path), lambda found: found is None)
     assert "pods wait for a place" in found["data"]["status"]
@@ -228,7 +220,7 @@ def events(cluster: Running, name: str, reason: str) -> list[str]:
 
 
 def log(cluster: Running) -> str:
-    """What the autoscaler says."""
+    """The autoscaler's log."""
     (found,) = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/pods", labelSelector=f"app={NAME}")["items"]
     path = f"/api/v1/namespaces/{SYSTEM}/pods/{found['metadata']['name']}/log"
     status, text = wait_while(lambda: cluster.api._send("GET", path, None, {}), lambda answer: answer[0] >= 500)

@@ -1,11 +1,11 @@
-"""Jobs whose programs, volumes or images are wrong: each ends, and says why and what to do."""
+"""Jobs with a bad program, volume or image: each ends with the reason and the fix."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import JobCluster, job_file, python
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
@@ -38,7 +38,7 @@ WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
 """Any that has a shell and no sshd."""
 
 
-def test_an_exception_on_one_rank_ends_the_others_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster(
         "submit",
         job_file(tmp_path, "raises", command=["python3", "-u", "-m", "mpi4py", "-c", RAISES], backoffLimit=0),
@@ -50,7 +50,7 @@ def test_an_exception_on_one_rank_ends_the_others_that_wait_for_it(job_cluster: 
     assert done.err.endswith("; its log says more: scripts/cluster logs raises\n")
 
 
-def test_the_deadline_ends_a_job_of_which_one_rank_hangs(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "hangs", command=python(HANGS), deadlineSeconds=40)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
@@ -59,14 +59,14 @@ def test_the_deadline_ends_a_job_of_which_one_rank_hangs(job_cluster: JobCluster
     assert done.err.endswith("; a rank hung, or deadlineSeconds is too short: scripts/cluster logs hangs\n")
 
 
-def test_a_program_that_says_nothing_succeeds_in_silence(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
     assert [line for line in done.out.splitlines() if not line.startswith("waiting for silent-worker-")] == []
     assert "cluster: job silent succeeded in" in done.err
 
 
-def test_a_volume_that_may_only_be_read_is_named_by_the_program_that_writes(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     volumes = [{"name": "shared", "readOnly": True}]
     file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, backoffLimit=0)
     done = job_cluster.cluster("submit", file, "--follow")
@@ -74,7 +74,7 @@ def test_a_volume_that_may_only_be_read_is_named_by_the_program_that_writes(job_
     assert "Read-only file system: '/shared/checkpoint'" in done.out
 
 
-def test_a_volume_that_is_full_is_told_by_the_program_that_writes(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, backoffLimit=0)
     done = job_cluster.cluster("submit", file, "--follow")
     assert done.code == 1, done.out + done.err
@@ -83,9 +83,7 @@ def test_a_volume_that_is_full_is_told_by_the_program_that_writes(job_cluster: J
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
-def test_an_image_without_sshd_is_told_and_nobody_goes_on_following(
-    job_cluster: JobCluster, tmp_path: Path, launcher: str
-) -> None:
+def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"sshless-{launcher}"
     file = job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])
     done = job_cluster.cluster("submit", file, "--follow")

@@ -1,4 +1,4 @@
-"""An EKS cluster of the local AWS is a Kubernetes cluster: from its creation to its end."""
+"""An EKS cluster of the local AWS is a Kubernetes cluster, from creation to deletion."""
 
 import json
 import os
@@ -21,14 +21,15 @@ from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes.containerd import PAUSE_IMAGE
 from localcloud.machine import network
 from localcloud.processes import ROOT
-from tests.kubernetes.node_groups import NodeGroup, pod_in
-from tests.kubernetes.running import PRIVATE, REGION, Account, Running, eventually, remains, wait_while
+from testkit.eks_clusters import PRIVATE, REGION, Account, Running, remains
+from testkit.node_groups import NodeGroup, pod_in
+from testkit.waiting import eventually, wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
 def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:
-    """What somebody without a name gets from the API server."""
+    """The API server's answer to an anonymous request."""
     record = cluster.describe()
     context = ssl.create_default_context(cafile=cluster.folder / "pki" / "ca.crt")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
@@ -52,12 +53,12 @@ def test_the_endpoint_and_authority_that_eks_shows_are_the_clusters_own(cluster:
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1/namespaces", "/healthz", "/readyz", "/version", "/openid/v1/jwks"])
-def test_nobody_is_anonymous(cluster: Running, path: str) -> None:
+def test_anonymous_requests_are_refused(cluster: Running, path: str) -> None:
     assert unknown(cluster, path)[0] == 401
     assert unknown(cluster, path, Authorization="Bearer k8s-aws-v1.invented")[0] == 401
 
 
-def test_node_and_rbac_decide_not_always_allow(cluster: Running) -> None:
+def test_authorization_is_node_and_rbac_not_always_allow(cluster: Running) -> None:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -70,7 +71,7 @@ def test_node_and_rbac_decide_not_always_allow(cluster: Running) -> None:
     ]
 
 
-def test_names_of_services_are_known_at_the_address_that_pods_are_told(cluster: Running) -> None:
+def test_service_names_resolve_at_the_pods_dns_address(cluster: Running) -> None:
     service = cluster.api.get("/api/v1/namespaces/kube-system/services/kube-dns")
     assert service["spec"]["clusterIP"] == "172.20.0.10"
 
@@ -101,7 +102,7 @@ def test_the_local_aws_answers_inside_the_vpc(cluster: Running) -> None:
     assert b'"status": "ok"' in network.inside(cluster.state.namespace, ask)
 
 
-def test_a_private_cluster_is_reached_from_its_vpc_only_until_its_endpoint_is_public(account: Account) -> None:
+def test_a_private_cluster_is_reachable_only_from_its_vpc_until_its_endpoint_is_public(account: Account) -> None:
     cluster = account.create("private", **PRIVATE)
     try:
         assert cluster.describe()["endpoint"] == "https://10.0.0.1:443"
@@ -118,7 +119,7 @@ def test_a_private_cluster_is_reached_from_its_vpc_only_until_its_endpoint_is_pu
         cluster.delete()
 
 
-def test_two_clusters_live_side_by_side_and_one_ends_alone(account: Account, cluster: Running) -> None:
+def test_two_clusters_run_side_by_side_and_deleting_one_leaves_the_other(account: Account, cluster: Running) -> None:
     other = account.create("other")
     endpoints = {running.describe()["endpoint"] for running in (cluster, other)}
     assert len(endpoints) == 2
@@ -135,7 +136,7 @@ def test_two_clusters_live_side_by_side_and_one_ends_alone(account: Account, clu
     assert cluster.api.is_ready()
 
 
-def test_an_upgrade_restarts_the_api_server_and_keeps_what_it_knew(account: Account) -> None:
+def test_an_upgrade_restarts_the_api_server_and_keeps_its_objects(account: Account) -> None:
     account.eks.create_cluster(
         name="older",
         version="1.34",
@@ -157,7 +158,7 @@ def test_an_upgrade_restarts_the_api_server_and_keeps_what_it_knew(account: Acco
         cluster.delete()
 
 
-def test_an_api_server_that_eks_restarts_unasked_comes_back(account: Account, cluster: Running) -> None:
+def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: Running) -> None:
     before = cluster.process("kube-apiserver")
     account.cloud.control().post(f"kubernetes/{REGION}/{cluster.name}/restart-api-server", {})
     wait_while(lambda: before.process(), bool)
@@ -167,7 +168,7 @@ def test_an_api_server_that_eks_restarts_unasked_comes_back(account: Account, cl
         account.cloud.control().post(f"kubernetes/{REGION}/nobody/restart-api-server", {})
 
 
-def test_a_daemon_that_ends_by_itself_is_told_with_its_last_words(account: Account) -> None:
+def test_a_crashed_daemon_is_reported_with_the_end_of_its_log(account: Account) -> None:
     cluster = account.create("broken")
     try:
         scheduler = cluster.process("kube-scheduler")
@@ -193,7 +194,7 @@ def test_a_daemon_that_ends_by_itself_is_told_with_its_last_words(account: Accou
         cluster.delete()
 
 
-def test_a_cluster_that_cannot_start_fails_as_in_aws_and_says_why(account: Account) -> None:
+def test_a_cluster_that_cannot_start_fails_as_in_aws_with_the_reason(account: Account) -> None:
     cluster = account.begin("doomed")
     etcd = eventually(lambda: cluster.process("etcd"), StopIteration)
     os.kill(etcd.pid, signal.SIGKILL)
@@ -203,7 +204,7 @@ def test_a_cluster_that_cannot_start_fails_as_in_aws_and_says_why(account: Accou
     cluster.delete()
 
 
-def test_a_reset_ends_a_cluster_that_is_coming_up(own_cloud: LocalCloud) -> None:
+def test_a_reset_stops_a_cluster_that_is_starting(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     Account(own_cloud).begin("short")
     own_cloud.reset()
@@ -232,7 +233,7 @@ def kinds(lines: list[str]) -> set[str]:
     return {line.split()[0] for line in lines}
 
 
-def test_after_a_killed_cloud_the_next_start_ends_what_was_left(own_cloud: LocalCloud) -> None:
+def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     cluster = busy_cluster(own_cloud, "killed")
     assert kinds(remains(own_cloud)) >= {"namespace", "control", "process"}, "what is looked for is there while it runs"

@@ -1,4 +1,4 @@
-"""A stack of a cluster that is there already, on a real one: the same platform, the same jobs, and not one question to AWS."""
+"""A stack for an existing cluster, on a real one: the same platform and jobs, and no AWS call."""
 
 import base64
 import shutil
@@ -17,9 +17,10 @@ from localcloud import mirror
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import pki
 from localcloud.stack import LocalStack
-from tests.kubernetes.job_cluster import JobCluster, job_file, python, wait_until
-from tests.kubernetes.node_groups import GPU_TAINT, node_group
-from tests.kubernetes.running import Account, Running
+from testkit.eks_clusters import Account, Running
+from testkit.job_cluster import JobCluster, job_file, python
+from testkit.node_groups import GPU_TAINT, node_group
+from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
@@ -33,12 +34,12 @@ if world.rank == 0:
     print("\\n".join(lines), flush=True)
 """
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
-"""What a cluster makes and forgets by itself."""
+"""Kinds that a cluster creates and deletes by itself."""
 Values = Mapping[str, Any]
 
 
 class WithoutAws(LocalCloud):
-    """Its user has everything but a way to AWS."""
+    """Its user has everything except access to AWS."""
 
     def process_environment(self) -> dict[str, str]:
         kept = {key: value for key, value in super().process_environment().items() if not key.startswith("AWS_")}
@@ -48,20 +49,20 @@ class WithoutAws(LocalCloud):
 
 @dataclass(frozen=True)
 class Rack:
-    """Somebody's cluster: two nodes with a GPU and a taint, one without, and no platform."""
+    """A user's cluster: two nodes with a GPU and a taint, one without, and no platform."""
 
     running: Running
     jobs: JobCluster
     folder: Path
 
     def values(self, kubeconfig: Path, pools: Sequence[Values]) -> Values:
-        """What its stack file says."""
+        """The contents of its stack file."""
         platform = {"cpuRequestFactor": 0.05, "manifestMirror": str(mirror.ensure(print))}
         target = {"kind": "existing", "kubeconfig": {"path": str(kubeconfig)}}
         return {"target": target, "pools": list(pools), "platform": platform}
 
     def stack(self, name: str, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> LocalStack:
-        """Its stack, as the file says it now."""
+        """Its stack, from the current file."""
         config = {f"gpumpi:{key}": value for key, value in self.values(kubeconfig, pools).items()}
         (self.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
         stack = LocalStack(self.jobs.cloud, name, self.folder)
@@ -69,7 +70,7 @@ class Rack:
         return stack
 
     def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
-        """What is wrong, by the rules that an `up` begins with."""
+        """Problems found by the checks at the start of `up`."""
         found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_asked] if found.not_asked else [])]
 
@@ -78,16 +79,16 @@ class Rack:
         return items
 
     def states_of_nodes(self) -> list[str]:
-        """Taints by which Kubernetes says that a node is not ready yet."""
+        """Taints that Kubernetes puts on a node that is not ready yet."""
         taints = [taint["key"] for node in self.nodes() for taint in node["spec"].get("taints", ())]
         return [key for key in taints if key.startswith("node.kubernetes.io/")]
 
     def content(self) -> set[str]:
-        """Every object of the cluster by kind, namespace and name; of nodes also what is written on them."""
+        """Every object of the cluster by kind, namespace and name; for nodes also their labels, annotations and taints."""
         kinds = self.jobs.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
         columns = "custom-columns=KIND:.kind,IN:.metadata.namespace,NAME:.metadata.name"
         listed = self.jobs.kubectl("get", ",".join(set(kinds) - set(PASSING)), "-A", "--no-headers", "-o", columns)
-        if listed.code:  # a kind that goes meanwhile
+        if listed.code:  # a kind that is deleted meanwhile
             return {listed.err}
         return {" ".join(line.split()) for line in listed.out.splitlines()} | {
             f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} {node['spec'].get('taints')}"
@@ -96,7 +97,7 @@ class Rack:
 
 
 def write_kubeconfig(file: Path, running: Running, user: Mapping[str, str]) -> Path:
-    """As kubeadm leaves one: nothing in it asks AWS for a token."""
+    """A kubeconfig as kubeadm writes it: nothing in it calls AWS."""
     authority = base64.b64encode((running.folder / "pki" / "ca.crt").read_bytes()).decode()
     cluster = {"server": running.describe()["endpoint"], "certificate-authority-data": authority}
     content = {
@@ -134,7 +135,7 @@ def rack(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     running.delete()
 
 
-def test_an_administrator_whose_certificate_has_expired_is_told_so_and_nothing_is_made(
+def test_an_expired_certificate_is_reported_and_nothing_is_created(
     rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rack.content()
@@ -155,7 +156,7 @@ def test_an_administrator_whose_certificate_has_expired_is_told_so_and_nothing_i
     assert rack.content() == before
 
 
-def test_somebody_with_few_rights_and_somebody_unknown_are_told(rack: Rack, tmp_path: Path) -> None:
+def test_missing_permissions_and_unknown_users_are_reported(rack: Rack, tmp_path: Path) -> None:
     rack.jobs.kubectl("create", "serviceaccount", "visitor")
     try:
         token = rack.jobs.kubectl("create", "token", "visitor").out.strip()
@@ -173,7 +174,7 @@ def test_somebody_with_few_rights_and_somebody_unknown_are_told(rack: Rack, tmp_
 
 @pytest.mark.mission("E", "existing cluster")
 @pytest.mark.mission("E", "device plugin")
-def test_the_platform_comes_up_runs_jobs_and_goes_without_a_word_to_aws(rack: Rack, tmp_path: Path) -> None:
+def test_the_platform_starts_runs_jobs_and_is_removed_without_an_aws_call(rack: Rack, tmp_path: Path) -> None:
     before, control, admin = rack.content(), rack.running.cloud.control(), rack.jobs.kubeconfig
     control.forget_calls()
     stack = rack.stack("mine", admin)
@@ -200,14 +201,14 @@ def test_the_platform_comes_up_runs_jobs_and_goes_without_a_word_to_aws(rack: Ra
 
 
 def tell_pools_that_do_not_fit(rack: Rack) -> None:
-    """Once a device plugin runs, it is known which nodes have GPUs, and an `up` that says more changes nothing."""
+    """Once a device plugin runs, the nodes with GPUs are known, and an `up` that claims more changes nothing."""
     admin, both = rack.jobs.kubeconfig, (POOL, WITHOUT_GPUS)
     (fewer,) = rack.problems(admin, [{**POOL, "gpusPerNode": 4}])
     assert fewer.startswith("pools[0].gpusPerNode: is 4, but ip-10-0-") and "offers 1; write 1, or give" in fewer
     stack = rack.stack("mine", admin, both)
     first = stack.run("up")
     assert first.ok, first.output[-4000:]
-    # the plugin's pods are others now: until they have said what there is, the first pool's nodes too offer nothing
+    # the plugin's pods were replaced: until they report, the first pool's nodes offer no GPUs either
     (told,) = wait_until(lambda: rack.problems(admin, both), lambda told: len(told) == 1 and told[0].startswith("pools[1]"), 60)
     assert told.startswith("pools[1].gpusPerNode: is 1, but ip-10-0-")
     assert "offers no GPU, although the device plugin runs; look at its driver there with `nvidia-smi`" in told

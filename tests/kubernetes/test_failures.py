@@ -1,4 +1,4 @@
-"""What becomes of jobs when something dies, is missing or is not enough, and of two stacks side by side."""
+"""Jobs when something dies, is missing or insufficient, and two stacks side by side."""
 
 import json
 import re
@@ -16,8 +16,9 @@ import pytest
 
 from localcloud.engine_events import EventLog
 from localcloud.stack import LocalStack, Run
-from tests.engine.projects import client
-from tests.kubernetes.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python, wait_until
+from testkit.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
@@ -36,7 +37,7 @@ if world.rank == 0:
     mark.unlink()
     print(f"second attempt, {world.size} ranks on", *nodes, flush=True)
 """
-"""A program that waits to be killed, and ends at once the next time."""
+"""A program that waits to be killed, and ends at once in the next attempt."""
 
 
 FOREVER = "import signal; print('runs', flush=True); signal.pause()"
@@ -45,8 +46,8 @@ QUICK = "print('done')"
 
 @contextmanager
 def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
-    """A job in its first attempt, in front of somebody who follows it."""
-    # A worker that was killed keeps its name for a moment: on a busy machine one more attempt may be in vain
+    """A job in its first attempt, with `logs --follow` attached."""
+    # A killed worker keeps its name for a moment: on a busy machine one more attempt may fail
     file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], backoffLimit=4, **more)
     try:
         with cluster.running("submit", file, "--follow") as process:
@@ -88,7 +89,7 @@ def moment(text: str) -> datetime:
 
 
 def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
-    """How the launchers ended, the first first."""
+    """Exit states of the launchers, oldest first."""
     ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"] for pod in cluster.pods(job, "launcher")]
     return sorted(ends, key=lambda end: moment(end["startedAt"]))
 
@@ -96,7 +97,7 @@ def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("launcher", "victim"), [("mpijob", "worker"), ("mpijob", "launcher"), ("openmpi", "worker")], ids=lambda text: text
 )
-def test_a_job_starts_anew_when_a_pod_of_it_is_killed(
+def test_a_job_restarts_when_one_of_its_pods_is_killed(
     job_cluster: JobCluster, tmp_path: Path, launcher: str, victim: str
 ) -> None:
     name = f"killed-{launcher}-{victim}"
@@ -113,9 +114,7 @@ def test_a_job_starts_anew_when_a_pod_of_it_is_killed(
 
 
 @pytest.mark.mission("B", "hostfile kept right")
-def test_a_node_that_is_lost_ends_the_attempt_and_the_next_one_runs_on_its_replacement(
-    job_cluster: JobCluster, tmp_path: Path
-) -> None:
+def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_on_its_replacement(job_cluster: JobCluster, tmp_path: Path) -> None:
     def nodes() -> dict[str, str]:
         found = job_cluster.objects("nodes", "gpumpi.io/pool=train")
         return {
@@ -140,7 +139,7 @@ def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
     return next((one for one in item["status"].get("conditions", ()) if one["type"] == kind), {})
 
 
-def test_an_image_that_is_missing_is_told_in_a_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "imageless", image="gpumpi/nobody-made-it:1", command=["true"])
     with job_cluster.running("submit", file, "--follow") as process:
         assert process.stderr is not None
@@ -177,7 +176,7 @@ def placed(cluster: JobCluster, job: str) -> list[str]:
     return [pod["metadata"]["name"] for pod in cluster.pods(job) if "nodeName" in pod["spec"]]
 
 
-def test_a_job_that_is_deleted_while_it_runs_is_told_to_who_follows_it(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path: Path) -> None:
     with job_cluster.running("submit", job_file(tmp_path, "deleted", command=python(FOREVER)), "--follow") as process:
         assert process.stdout is not None
         read_to(process.stdout, "runs")
@@ -192,12 +191,12 @@ def test_a_job_that_is_deleted_while_it_runs_is_told_to_who_follows_it(job_clust
 
 @dataclass(frozen=True)
 class Second:
-    """The cluster of another stack, and how it came up while its API server was restarted."""
+    """The cluster of another stack, and the result of its `up` while the API server restarted."""
 
     cluster: JobCluster
     up: Run
     seen_at_restart: frozenset[str]
-    """Kubernetes objects that were there by then."""
+    """Kubernetes objects that existed by then."""
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +223,7 @@ def second(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) ->
         assert down.ok, down.output[-4000:]
 
 
-def test_an_up_bears_that_the_api_server_is_restarted(second: Second) -> None:
+def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:
     objects = {step.urn for step in second.up.steps if step.type.startswith("kubernetes:")}
     assert second.seen_at_restart
     assert len(objects - second.seen_at_restart) > 10, "most of it was made afterwards"
@@ -244,8 +243,8 @@ def test_two_stacks_run_their_jobs_side_by_side(job_cluster: JobCluster, second:
     assert job_cluster.cluster("cancel", "same").code == 0
 
 
-def test_without_the_queue_two_jobs_that_each_got_half_wait_for_each_other(second: Second, tmp_path: Path) -> None:
-    """docs/jobs.md says so. That each gets half is left to chance otherwise: here the scheduler may see a pod when we say so."""
+def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
+    """docs/jobs.md documents it. Scheduling gates make the half-and-half split deterministic."""
     cluster, names = second.cluster, ("left", "right")
     for name in names:
         file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})

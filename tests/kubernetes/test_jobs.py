@@ -1,4 +1,4 @@
-"""Jobs run: every launcher and MPI across two real nodes, started by `scripts/cluster` with a kubeconfig alone."""
+"""Every launcher and MPI across two real nodes, started by `scripts/cluster` with only a kubeconfig."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from infra.jobs import smoke
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
-from tests.kubernetes.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import JobCluster, job_file, python
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -43,7 +43,7 @@ SMOKES: list[tuple[str, list[str], str]] = [
 @pytest.mark.mission("D", "device plugin")
 @pytest.mark.mission("E", "device plugin")
 @pytest.mark.parametrize(("options", "library"), [case[1:] for case in SMOKES], ids=[case[0] for case in SMOKES])
-def test_smoke_proves_two_nodes_all_gpus_a_right_sum_and_the_network(
+def test_smoke_proves_two_nodes_all_gpus_a_correct_sum_and_the_network(
     job_cluster: JobCluster, options: list[str], library: str
 ) -> None:
     done = job_cluster.cluster("smoke", "--name", "smoke-all", "--json", *options)
@@ -62,10 +62,10 @@ def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) 
     assert done.json["failures"] == ["messages between workers went by tcp, not efa"]
 
 
-def test_with_the_old_variables_alone_open_mpi_5_runs_on_the_launcher_and_smoke_says_so(
+def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_launcher(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    """Our job without the variables of Open MPI 5: what mpi-operator sets by itself."""
+    """Our job without Open MPI 5's variables: only those that mpi-operator sets."""
     with_program = python(smoke.program())
     command = [*with_program, '[2, 1, 1, "tcp"]']
     file = job_file(tmp_path, "smoke-old", command=command, backoffLimit=0)
@@ -106,7 +106,7 @@ def every_choice_of_every_mpi() -> Iterator[Any]:
 @pytest.mark.mission("B", "slots and hosts")
 @pytest.mark.mission("B", "every MPI")
 @pytest.mark.parametrize(("mpi", "more", "wanted"), every_choice_of_every_mpi())
-def test_ranks_run_where_the_job_says(
+def test_ranks_run_on_the_requested_hosts(
     job_cluster: JobCluster, tmp_path: Path, mpi: dict[str, Any], more: dict[str, Any], wanted: list[str]
 ) -> None:
     file = job_file(tmp_path, "where", command=python(WHO), env={"GREETING": "hello there"}, **mpi, **more)
@@ -120,7 +120,7 @@ def test_ranks_run_where_the_job_says(
 
 
 @pytest.mark.mission("B", "slots and hosts")
-def test_ranks_on_each_socket_are_as_many_as_the_job_says(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_ranks_per_socket_match_the_job(job_cluster: JobCluster, tmp_path: Path) -> None:
     for image in ("gpumpi/openmpi:4", "gpumpi/openmpi:5"):
         file = job_file(tmp_path, "sockets", command=python(WHO), image=image, slots=2, perSocket=1)
         done = job_cluster.cluster("submit", file, "--follow")
@@ -149,9 +149,7 @@ if told:
 @pytest.mark.mission("D", "pre-train step")
 @pytest.mark.mission("D", "shared volume")
 @pytest.mark.parametrize("launcher", ["mpijob", "openmpi"])
-def test_ranks_have_secrets_and_what_was_prepared_once_on_the_shared_volume(
-    job_cluster: JobCluster, tmp_path: Path, launcher: str
-) -> None:
+def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"prepared-{launcher}"
     job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
     secret = {"PASSWORD": {"name": name, "key": "key"}}

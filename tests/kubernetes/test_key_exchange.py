@@ -1,4 +1,4 @@
-"""Jobs of launcher `openmpi` that get their SSH keys by another way than a Secret."""
+"""Jobs of launcher `openmpi` whose SSH keys do not come from a Secret."""
 
 import re
 import secrets
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.jobs.in_pods.keys_in_bucket import KEY_FORM
-from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python, wait_until
-from tests.kubernetes.running import REGION
+from testkit.eks_clusters import REGION
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -27,13 +28,13 @@ WAITS = "import signal; print('runs', flush=True); signal.pause()"
 
 
 def keys_of(cluster: JobCluster, job: str) -> list[str]:
-    """What lies on the shared volume of the job's keys."""
+    """The job's key files on the shared volume."""
     folders = cluster.cloud.folder.glob(f"file-systems/*/**/.gpumpi/ssh/*.{job}*")
     return sorted(file.name for folder in folders for file in folder.iterdir())
 
 
 @pytest.mark.mission("D", "keys on the volume")
-def test_the_first_pod_makes_a_key_pair_on_the_shared_volume_which_goes_with_the_job(
+def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_job_removes_it(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
     name = "keys-on-volume"
@@ -51,7 +52,7 @@ def test_the_first_pod_makes_a_key_pair_on_the_shared_volume_which_goes_with_the
 
 
 @pytest.mark.mission("D", "keys on the volume")
-def test_the_keys_of_a_job_that_is_cancelled_while_it_runs_go_too(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-cancelled"
     file = job_file(tmp_path, name, launcher="openmpi", keyExchange="volume", command=python(WAITS))
     try:
@@ -108,7 +109,7 @@ def key_bucket(cluster: JobCluster) -> str:
 
 
 def shown(cluster: JobCluster, job: str) -> dict[str, str]:
-    """Name of a pod of the job -> what it put into the cluster's key bucket."""
+    """Pod name -> the object that it wrote to the key bucket."""
     s3, bucket, found = cluster.cloud.clients(REGION)("s3"), key_bucket(cluster), {}
     for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
         place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])
@@ -139,9 +140,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
 
 
 @pytest.mark.mission_only
-def test_a_worker_that_comes_back_with_another_key_is_believed_by_the_next_attempt(
-    job_cluster: JobCluster, tmp_path: Path
-) -> None:
+def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-anew"
     program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
     file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
@@ -167,7 +166,7 @@ def test_a_worker_that_comes_back_with_another_key_is_believed_by_the_next_attem
         job_cluster.cluster("cancel", name)
 
 
-def test_an_image_without_an_sdk_is_told_and_nobody_goes_on_following(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "sdkless"
     try:
         done = job_cluster.cluster(

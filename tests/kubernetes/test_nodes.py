@@ -1,4 +1,4 @@
-"""Instances of node groups are nodes, as on EKS: what they show, and what runs on them."""
+"""Instances of node groups are nodes, as on EKS: what they report, and what runs on them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.node_groups import (
-    FOREVER,
-    NodeGroup,
-    is_ready,
-    name_of,
-    node_group,
-    output,
-    pod,
-    pod_in,
-    pod_path,
-    pods,
-)
-from tests.kubernetes.running import Account, Running, wait_while
+from testkit.eks_clusters import Account, Running
+from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -44,7 +34,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def busy(account: Account) -> Iterator[Running]:
-    """A cluster with nodes, which many tests share."""
+    """A cluster with nodes, shared by many tests."""
     made = account.create("busy")
     yield made
     made.delete()
@@ -58,7 +48,7 @@ def system(busy: Running) -> Iterator[NodeGroup]:
 
 @pytest.fixture(scope="module")
 def train(busy: Running, system: NodeGroup) -> Iterator[NodeGroup]:
-    """Three GPU instances, one more than this machine makes real nodes of."""
+    """Three GPU instances: one more than this machine runs real nodes for."""
     with node_group(busy, "train", 3, "p4d.24xlarge") as group:
         yield group
 
@@ -68,7 +58,7 @@ def test_a_node_group_is_active_when_its_nodes_are_ready(train: NodeGroup) -> No
     assert [is_ready(node) for node in train.nodes()] == [True, True, True]
 
 
-def test_a_node_shows_what_its_instance_is(train: NodeGroup) -> None:
+def test_a_node_reports_its_instances_properties(train: NodeGroup) -> None:
     instances = {item["PrivateDnsName"]: item for item in train.cluster.account.world.instances(train.describe())}
     assert {name_of(node) for node in train.nodes()} == set(instances)
     for node in train.nodes():
@@ -85,7 +75,7 @@ def test_a_node_shows_what_its_instance_is(train: NodeGroup) -> None:
         assert {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"} in node["spec"]["taints"]
 
 
-def test_a_node_is_as_large_as_its_type_but_for_cpus(train: NodeGroup) -> None:
+def test_a_node_has_its_types_capacity_except_cpus(train: NodeGroup) -> None:
     for node in train.real_nodes():
         capacity = node["status"]["capacity"]
         assert int(capacity["memory"].removesuffix("Ki")) == pytest.approx(1152 * 1024**2, rel=0.05)
@@ -93,7 +83,7 @@ def test_a_node_is_as_large_as_its_type_but_for_cpus(train: NodeGroup) -> None:
         assert int(node["status"]["allocatable"]["memory"].removesuffix("Ki")) < int(capacity["memory"].removesuffix("Ki"))
 
 
-def test_nodes_beyond_the_limit_are_simulated_and_take_no_ordinary_pod(busy: Running, train: NodeGroup) -> None:
+def test_nodes_beyond_the_limit_are_simulated_and_accept_no_ordinary_pod(busy: Running, train: NodeGroup) -> None:
     (simulated,) = [node for node in train.nodes() if node not in train.real_nodes()]
     assert {"key": "gpumpi.dev/simulated", "value": "true", "effect": "NoSchedule"} in simulated["spec"]["taints"]
     assert simulated["status"]["capacity"]["cpu"] == "96"
@@ -116,7 +106,7 @@ def test_a_pod_reaches_pods_on_other_nodes_the_api_server_and_names(busy: Runnin
     assert said["names"] == {"kubernetes.default.svc.cluster.local": "172.20.0.1", name_of(second): host}
 
 
-def test_a_service_leads_to_pods_on_every_node(busy: Running, train: NodeGroup) -> None:
+def test_a_service_reaches_pods_on_every_node(busy: Running, train: NodeGroup) -> None:
     first, second = train.real_nodes()
     service = {"metadata": {"name": "both"}, "spec": {"selector": {"part": "both"}, "ports": [{"port": 7000}]}}
     servers = [pod(f"server-{number}", SERVE, node=node) for number, node in enumerate((first, second))]
@@ -147,7 +137,7 @@ def test_a_pod_has_the_memory_and_pages_of_its_type(busy: Running, train: NodeGr
         assert pod_in(busy, "large", "Running")["spec"]["containers"][0]["resources"]["limits"] == amounts
 
 
-def test_an_image_that_nobody_has_is_err_image_pull(busy: Running, system: NodeGroup) -> None:
+def test_a_missing_image_is_err_image_pull(busy: Running, system: NodeGroup) -> None:
     with pods(busy, pod("missing", container={"image": "ghcr.io/nobody/nothing:1"}, node=system.nodes()[0])):
 
         def reason() -> str:
@@ -158,7 +148,7 @@ def test_an_image_that_nobody_has_is_err_image_pull(busy: Running, system: NodeG
 
 
 def test_gpus_and_efa_appear_with_a_device_plugin_and_not_before(busy: Running, train: NodeGroup) -> None:
-    """The plugins' DaemonSets as upstream writes them: host path, dropped capabilities, no argument."""
+    """The plugins' DaemonSets as upstream defines them: host path, dropped capabilities, no argument."""
     node = train.real_nodes()[0]
     resources = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
     assert not set(resources) & set(node["status"]["capacity"])
@@ -204,7 +194,7 @@ def device_plugin(name: str, image: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
 
 
-def test_nodes_that_run_get_the_new_labels_and_taints_of_their_group(busy: Running, system: NodeGroup) -> None:
+def test_running_nodes_get_new_labels_and_taints_of_their_group(busy: Running, system: NodeGroup) -> None:
     taint = {"key": "team", "value": "a", "effect": "NO_EXECUTE"}
     system.update("update_nodegroup_config", labels={"addOrUpdateLabels": {"team": "a"}}, taints={"addOrUpdateTaints": [taint]})
     (node,) = wait_while(system.nodes, lambda nodes: nodes[0]["metadata"]["labels"].get("team") != "a")
@@ -214,7 +204,7 @@ def test_nodes_that_run_get_the_new_labels_and_taints_of_their_group(busy: Runni
     assert "taints" not in node["spec"]
 
 
-def test_logs_and_commands_of_pods_reach_who_asks(busy: Running, system: NodeGroup, tmp_path: Path) -> None:
+def test_kubectl_logs_and_exec_work(busy: Running, system: NodeGroup, tmp_path: Path) -> None:
     with pods(busy, pod("talking", "print('hello', flush=True)\n" + FOREVER, node=system.nodes()[0])):
         pod_in(busy, "talking", "Running")
         config = busy.kubeconfig(tmp_path / "config")

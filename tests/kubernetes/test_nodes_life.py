@@ -1,4 +1,4 @@
-"""Nodes come, are drained, replaced, lost, and leave nothing behind."""
+"""Nodes join, are drained, replaced or lost, and leave nothing behind."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,13 @@ import pytest
 
 from infra.boot import eks_node
 from localcloud.machine import network
-from tests.kubernetes.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
-from tests.kubernetes.running import Account, Running, control_groups, wait_while
+from testkit.eks_clusters import Account, Running, control_groups
+from testkit.node_groups import NodeGroup, daemon, is_ready, name_of, node_group, pod, pod_in, pod_path, pods
+from testkit.waiting import wait_while
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}
-"""Kubelets do not give themselves such."""
+"""Kubelets may not set these labels themselves."""
 REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -33,7 +34,7 @@ def pool(lively: Running) -> Iterator[NodeGroup]:
 
 
 def held(cluster: Running) -> list[str]:
-    """What nodes have on this machine: namespaces, control groups, processes, folders."""
+    """Traces of nodes on this machine: namespaces, control groups, processes, folders."""
     namespace = cluster.state.namespace
     assert namespace is not None
     found = [path.name for path in network.RUN.glob(f"{namespace}-*")]
@@ -43,7 +44,7 @@ def held(cluster: Running) -> list[str]:
     return found
 
 
-def test_a_group_grows_from_nothing_and_shrinks_to_nothing(lively: Running, pool: NodeGroup) -> None:
+def test_a_node_group_grows_from_zero_and_shrinks_to_zero(lively: Running, pool: NodeGroup) -> None:
     assert held(lively) == []
     pool.scale(2)
     assert len(pool.real_nodes()) == 2
@@ -54,7 +55,7 @@ def test_a_group_grows_from_nothing_and_shrinks_to_nothing(lively: Running, pool
     assert lively.state.crashes == []
 
 
-def test_pods_are_evicted_before_their_node_goes(lively: Running, pool: NodeGroup) -> None:
+def test_pods_are_evicted_before_their_node_is_deleted(lively: Running, pool: NodeGroup) -> None:
     pool.scale(1)
     (node,) = pool.real_nodes()
     with pods(lively, pod("moved", node=node, terminationGracePeriodSeconds=20)):
@@ -70,7 +71,7 @@ def test_pods_are_evicted_before_their_node_goes(lively: Running, pool: NodeGrou
     wait_while(pool.nodes, bool)
 
 
-def test_a_disruption_budget_keeps_a_node_until_it_allows(lively: Running, pool: NodeGroup) -> None:
+def test_a_disruption_budget_delays_a_nodes_drain(lively: Running, pool: NodeGroup) -> None:
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     budget = {"metadata": {"name": "all"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}}
     pool.scale(1)
@@ -92,7 +93,7 @@ def test_a_disruption_budget_keeps_a_node_until_it_allows(lively: Running, pool:
         lively.api.delete(f"{budgets}/all")
 
 
-def test_a_node_whose_kubelet_ends_is_not_ready_and_the_crash_is_told(lively: Running, pool: NodeGroup) -> None:
+def test_a_node_whose_kubelet_crashes_is_not_ready_and_the_crash_is_reported(lively: Running, pool: NodeGroup) -> None:
     pool.scale(1)
     (node,) = pool.real_nodes()
     daemon(lively, node, "kubelet").kill()
@@ -123,7 +124,7 @@ def new_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict
     return {"id": template["id"], "version": str(made["LaunchTemplateVersion"]["VersionNumber"])}
 
 
-def test_a_new_template_version_replaces_every_node_and_what_is_guarded_stays_available(lively: Running, pool: NodeGroup) -> None:
+def test_a_new_template_version_replaces_every_node_and_respects_disruption_budgets(lively: Running, pool: NodeGroup) -> None:
     pool.scale(2)
     before = {node["spec"]["providerID"] for node in pool.nodes()}
     with guarded_deployment(lively, "served", replicas=2) as path:
@@ -146,7 +147,7 @@ def test_a_new_template_version_replaces_every_node_and_what_is_guarded_stays_av
     assert versions == {"2"}
 
 
-def test_an_update_whose_nodes_do_not_join_fails_and_the_old_node_works_on(lively: Running) -> None:
+def test_an_update_whose_nodes_do_not_join_fails_and_keeps_the_old_node(lively: Running) -> None:
     template = own_image_template(lively, "own", "p4d.24xlarge", {"gpumpi.io/pool": "own"})
     with node_group(lively, "own", 1, "p4d.24xlarge", amiType="CUSTOM", launchTemplate=template) as group:
         (node,) = group.real_nodes()
@@ -164,7 +165,7 @@ def test_an_update_whose_nodes_do_not_join_fails_and_the_old_node_works_on(livel
 
 
 def boot_text(cluster: Running, labels: dict[str, str]) -> str:
-    """For nodes of one's own image, which kubelets register with these labels."""
+    """User data for a custom AMI, whose kubelets register with these labels."""
     record = cluster.describe()
     access = eks_node.ClusterAccess(cluster.name, record["endpoint"], record["certificateAuthority"]["data"], "172.20.0.0/16")
     config = eks_node.node_config(raid0=False, pinned_memory=False, cluster=access, labels=labels)
@@ -182,7 +183,7 @@ def own_image_template(cluster: Running, name: str, kind: str, labels: dict[str,
 
 @contextmanager
 def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[str]:
-    """One that a disruption budget keeps from losing more than one pod at a time; its path."""
+    """A Deployment whose disruption budget allows losing one pod at a time; return its path."""
     labels, one = {"app": name}, pod(name)
     template = {"metadata": {"labels": labels}, "spec": {**one["spec"], "restartPolicy": "Always"}}
     spread = {
@@ -207,7 +208,7 @@ def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[s
         cluster.api.delete(f"{budgets}/{name}")
 
 
-def test_a_kubelet_that_refuses_its_boot_text_fails_the_node_group_with_its_own_words(lively: Running) -> None:
+def test_a_kubelet_that_rejects_its_user_data_fails_the_node_group_with_the_kubelets_error(lively: Running) -> None:
     template = own_image_template(lively, "refused", "m5.large", REFUSED_LABELS)
     with node_group(lively, "refused", 1, "m5.large", amiType="CUSTOM", instanceTypes=None, launchTemplate=template) as group:
         shown: Any = group.describe()

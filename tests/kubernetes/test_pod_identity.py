@@ -1,4 +1,4 @@
-"""Pods of a service account with an association have its role's credentials: real pods, webhook and agent."""
+"""Pods whose service account has an association get its role's credentials: real pods, webhook and agent."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ import boto3.session
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.kubernetes.node_groups import is_ready, node_group, output, pod, pod_path, pods
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import is_ready, node_group, output, pod, pod_path, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -47,7 +48,7 @@ def known(account: Account) -> Iterator[Running]:
 
 @contextmanager
 def service_account(cluster: Running, name: str, role: str | None) -> Iterator[None]:
-    """With an association, if there is a role."""
+    """A service account, with an association if a role is given."""
     cluster.api.create(ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     eks, association = cluster.account.eks, None
     if role:
@@ -65,7 +66,7 @@ def service_account(cluster: Running, name: str, role: str | None) -> Iterator[N
 
 
 def asked(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
-    """What a pod of the service account finds."""
+    """The credentials that a pod of the service account finds."""
     with pods(cluster, pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
         return output(cluster, f"{name}-pod")
 
@@ -82,7 +83,7 @@ def test_a_pod_gets_the_credentials_of_its_service_accounts_role(known: Running)
 
 
 def test_an_sdk_in_a_pod_needs_nothing_else(known: Running) -> None:
-    """By plain HTTP here, since the job image has no SDK: the local AWS is where the variable says."""
+    """Plain HTTP, since the job image has no SDK: the environment variable names the local AWS."""
     program = """
 import json, os, urllib.request
 print(json.dumps(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/local-cloud/health", timeout=10).status))
@@ -91,7 +92,7 @@ print(json.dumps(urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/local
         assert asked(known, "caller", program) == 200
 
 
-def test_a_pod_without_an_association_is_left_as_it_is(known: Running) -> None:
+def test_a_pod_without_an_association_is_not_mutated(known: Running) -> None:
     with service_account(known, "nobody", None):
         assert asked(known, "nobody") == {}
 
@@ -117,7 +118,7 @@ except urllib.error.HTTPError as error:
 """
 
 
-def test_removing_the_association_ends_it_for_pods_that_run(known: Running) -> None:
+def test_deleting_the_association_ends_access_of_running_pods(known: Running) -> None:
     eks = known.account.eks
     probe = {"exec": {"command": ["test", "-f", "/tmp/served"]}, "periodSeconds": 1}
     wanted = pod("late-pod", UNTIL_REFUSED, serviceAccountName="late", container={"readinessProbe": probe})
@@ -129,7 +130,7 @@ def test_removing_the_association_ends_it_for_pods_that_run(known: Running) -> N
     assert code == 404 and message.startswith("(ResourceNotFoundException)")
 
 
-def test_a_role_that_trusts_only_another_namespace_is_not_given(known: Running) -> None:
+def test_a_role_that_trusts_only_another_namespace_is_refused(known: Running) -> None:
     policy = {
         "Effect": "Allow",
         "Principal": {"Service": "pods.eks.amazonaws.com"},
@@ -147,7 +148,7 @@ def test_a_role_that_trusts_only_another_namespace_is_not_given(known: Running) 
     assert code == 400 and message.startswith("(AccessDeniedException)")
 
 
-def test_without_the_add_on_nobody_answers(known: Running) -> None:
+def test_without_the_add_on_no_agent_answers(known: Running) -> None:
     """The last test of this module: the others need the agent."""
     known.account.eks.delete_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
     missing = known.account.eks.exceptions.ResourceNotFoundException

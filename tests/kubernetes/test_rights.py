@@ -1,10 +1,10 @@
-"""What the pods of a job may do in the cluster."""
+"""Permissions of job pods in the cluster."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import NAMESPACE, JobCluster, job_file, python
+from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 

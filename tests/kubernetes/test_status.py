@@ -1,4 +1,4 @@
-"""`scripts/cluster status` of a cluster that runs: one screen says who works, who waits, and what AWS could not launch."""
+"""`scripts/cluster status` of a running cluster: running and waiting jobs, and failed launches, on one screen."""
 
 import json
 import re
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.projects import client
-from tests.kubernetes.job_cluster import SOURCE, STACK, JobCluster, job_file, python, wait_until
+from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -27,7 +28,7 @@ NO_AWS = {
 
 @pytest.fixture
 def two_jobs(job_cluster: JobCluster, tmp_path: Path) -> Iterator[JobCluster]:
-    """One has all GPUs, the other waits for them."""
+    """One job has all GPUs, the other waits for them."""
     names = ("works", "waits")
     try:
         for name, phase in zip(names, ("Running", "Queued"), strict=True):
@@ -42,7 +43,7 @@ def two_jobs(job_cluster: JobCluster, tmp_path: Path) -> Iterator[JobCluster]:
 
 @contextmanager
 def no_capacity(cluster: JobCluster) -> Iterator[None]:
-    """Somebody wants a third node, and AWS has none."""
+    """A third node is requested, and AWS has no capacity."""
     autoscaling = client(cluster.cloud, "autoscaling")
     (group,) = [
         one for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] if "-train-" in one["AutoScalingGroupName"]
@@ -87,8 +88,8 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
     assert "train: last failed launch" in printed.out and CAPACITY in printed.out
 
 
-def test_a_kubeconfig_alone_tells_all_but_what_aws_wants(two_jobs: JobCluster) -> None:
-    """Without a stack, AWS is not asked; the local cloud's kubeconfig itself takes its token from AWS."""
+def test_with_only_a_kubeconfig_everything_but_desired_sizes_is_shown(two_jobs: JobCluster) -> None:
+    """Without a stack, `status` makes no AWS call; only the kubeconfig's exec program does, for its token."""
     done = two_jobs.cluster("status", "--json")
     assert done.code == 0, done.err
     train = pool(done.json)
@@ -96,7 +97,7 @@ def test_a_kubeconfig_alone_tells_all_but_what_aws_wants(two_jobs: JobCluster) -
     assert {one["phase"] for one in done.json["jobs"]} == {"Running", "Queued"}
 
 
-def test_a_cluster_that_is_watched_is_looked_at_again(two_jobs: JobCluster) -> None:
+def test_watch_refreshes_the_screen(two_jobs: JobCluster) -> None:
     with two_jobs.running("status", "--watch", "--json") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
@@ -105,7 +106,7 @@ def test_a_cluster_that_is_watched_is_looked_at_again(two_jobs: JobCluster) -> N
     assert (len(first["jobs"]), [one["name"] for one in later["jobs"]]) == (2, ["works"])
 
 
-def test_who_cannot_ask_kubernetes_sees_what_aws_knows_and_is_told(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_without_kubernetes_access_aws_data_is_shown_with_the_reason(job_cluster: JobCluster, tmp_path: Path) -> None:
     nowhere = tmp_path / "kubeconfig"
     nowhere.write_text(re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:1", job_cluster.kubeconfig.read_text()))
     done = job_cluster.cluster(*OF_STACK, "--kubeconfig", str(nowhere), "--json")
@@ -114,7 +115,7 @@ def test_who_cannot_ask_kubernetes_sees_what_aws_knows_and_is_told(job_cluster: 
     assert done.json["unknown"][0].startswith("what runs in it: no cluster answers at https://")
 
 
-def test_who_cannot_ask_aws_or_names_another_cluster_is_told(job_cluster: JobCluster, tmp_path: Path) -> None:
+def test_missing_aws_access_and_a_wrong_cluster_are_reported(job_cluster: JobCluster, tmp_path: Path) -> None:
     other = tmp_path / "Pulumi.other.yaml"
     other.write_text((SOURCE / f"Pulumi.{STACK}.yaml").read_text().replace("kind: eks", "kind: existing"))
     done = job_cluster.cluster("status", "-s", "other", "--config-dir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""EFS file systems as volumes of pods: shared by pods on several nodes, made for claims, refused with the reason."""
+"""EFS file systems as volumes: shared across nodes, provisioned for claims, refused with the reason."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
-from tests.kubernetes.running import REGION, Account, Running, wait_while
+from testkit.eks_clusters import REGION, Account, Running
+from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
+from testkit.waiting import wait_while
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -23,7 +24,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 @dataclass
 class Storage:
-    """File systems of the account, made with boto3."""
+    """The account's file systems, created with boto3."""
 
     account: Account
 
@@ -89,7 +90,7 @@ def stored(account: Account) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def nodes(stored: Running) -> Iterator[list[Object]]:
-    """Two real ones, with the driver registered."""
+    """Two real nodes with the driver registered."""
     with node_group(stored, "train", 2, "p4d.24xlarge") as group:
         assert group.describe()["status"] == "ACTIVE", group.describe()["health"]
         wait_while(lambda: drivers(stored), lambda found: len(found) < 2, seconds=30)
@@ -97,7 +98,7 @@ def nodes(stored: Running) -> Iterator[list[Object]]:
 
 
 def drivers(cluster: Running) -> list[str]:
-    """Nodes on which the kubelet knows the driver."""
+    """Nodes whose kubelet has registered the driver."""
     found = cluster.api.get("/apis/storage.k8s.io/v1/csinodes")["items"]
     return [name_of(node) for node in found if any(one["name"] == DRIVER for one in node["spec"].get("drivers") or ())]
 
@@ -128,7 +129,7 @@ def volume(cluster: Running, name: str, handle: str, **attributes: str) -> Itera
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
             "csi": {"driver": DRIVER, "volumeHandle": handle, "volumeAttributes": attributes},
-            # both name each other: otherwise they find together at the next of Kubernetes' rounds, every 15 seconds
+            # both reference each other: otherwise Kubernetes binds them only in its next 15-second sync
             "claimRef": {"namespace": "default", "name": name},
         },
     }
@@ -173,7 +174,7 @@ def storage_class(cluster: Running, name: str, **parameters: str) -> Iterator[No
 
 
 def with_volume(name: str, claim: str, program: str, node: Object | None = None, **mount: Any) -> Object:
-    """A pod of the user that our images and access points have."""
+    """A pod with the user id of our images and access points."""
     made = pod(
         name,
         program,
@@ -240,11 +241,11 @@ except OSError as error:
             assert output(stored, "reader") == "Read-only file system"
 
 
-# --- what is refused: the pod waits, and an event says why
+# --- refusals: the pod waits, and an event gives the reason
 
 
 def why_it_waits(cluster: Running, name: str) -> str:
-    """The first event about a volume of the pod that could not be mounted; the pod has no container yet."""
+    """The pod's first FailedMount event; the pod has no container yet."""
 
     def look() -> list[str]:
         found = cluster.api.get(EVENTS, fieldSelector=f"involvedObject.name={name},reason=FailedMount")["items"]
@@ -294,7 +295,7 @@ def test_without_a_mount_target_in_its_zone_a_node_cannot_mount(stored: Running,
     assert message.endswith(f"has no mount target in {REGION}a of the node's VPC; it has them in {REGION}b")
 
 
-def test_a_pod_that_waits_goes_on_when_the_reason_is_gone(stored: Running, nodes: list[Object], storage: Storage) -> None:
+def test_a_waiting_pod_starts_once_the_cause_is_fixed(stored: Running, nodes: list[Object], storage: Storage) -> None:
     late = storage.create("late", zone=None)
     point = storage.access_point(late)
     with volume(stored, "late", f"{late}::{point}"), pods(stored, with_volume("late", "late", "print(1)", nodes[0])):
@@ -310,10 +311,10 @@ def test_a_pod_that_waits_goes_on_when_the_reason_is_gone(stored: Running, nodes
     storage.delete(late)
 
 
-# --- volumes made for claims
+# --- dynamic provisioning
 
 
-def test_a_claim_of_a_storage_class_gets_an_access_point_of_its_own_and_gives_it_back(
+def test_a_dynamic_claim_gets_its_own_access_point_and_releases_it(
     stored: Running, nodes: list[Object], storage: Storage, file_system: str
 ) -> None:
     before = {point["AccessPointId"] for point in storage.points(file_system)}
@@ -331,7 +332,7 @@ def test_a_claim_of_a_storage_class_gets_an_access_point_of_its_own_and_gives_it
     assert {point["AccessPointId"] for point in storage.points(file_system)} == before
 
 
-def test_a_claim_that_cannot_be_served_says_why(stored: Running, nodes: list[Object]) -> None:
+def test_a_claim_that_cannot_be_provisioned_gives_the_reason(stored: Running, nodes: list[Object]) -> None:
     with storage_class(stored, "broken", fileSystemId="fs-00000000"), claim(stored, "broken", "broken"):
 
         def look() -> list[str]:
@@ -343,10 +344,8 @@ def test_a_claim_that_cannot_be_served_says_why(stored: Running, nodes: list[Obj
     assert "FileSystemNotFound" in message
 
 
-def test_what_a_pod_mounted_is_unmounted_after_it(
-    stored: Running, nodes: list[Object], storage: Storage, file_system: str
-) -> None:
-    """On the node too: no mount is left there."""
+def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
+    """No mount is left on the node either."""
     with volume(stored, "gone", f"{file_system}::{storage.access_point(file_system, '/gone')}"):
         with pods(stored, with_volume("gone", "gone", "print(1)", nodes[0])):
             assert output(stored, "gone") == 1

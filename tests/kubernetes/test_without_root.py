@@ -1,4 +1,4 @@
-"""Where this machine can do less: an API server on 127.0.0.1, and it is said."""
+"""Without root: an API server on 127.0.0.1, and a stated reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +9,8 @@ import pytest
 from localcloud import instance
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
+from testkit.eks_clusters import PRIVATE, Account, remains
 from tests.kubernetes import aws_without_root
-from tests.kubernetes.running import PRIVATE, Account, remains
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -27,7 +27,7 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalClou
         assert remains(cloud) == []
 
 
-def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_told(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported(cloud: LocalCloud, tmp_path: Path) -> None:
     said: list[str] = []
     cloud.start(said.append, kubernetes=True)
     assert said[-1] == (

@@ -1,4 +1,4 @@
-"""The local AWS in this process (`aws`), and as a process of its own (`server`)."""
+"""Fixtures: the local AWS in this process (`aws`) and as a separate process (`server`)."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 from moto import mock_aws
 
 from localcloud.aws import calls, durations, extend
-from tests.local_aws.clients import Client, LocalAws, client, start_server, stop_server
+from testkit.aws_clients import Client, LocalAws, client, start_server, stop_server
 from tests.local_aws.eks_refusing import Refusing
 
 extend.install()
@@ -23,7 +23,7 @@ def aws() -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def refusing() -> Iterator[Refusing]:
-    """One world for all refusals of a module: what is refused leaves nothing behind."""
+    """One environment for all refusals of a module: a refused call leaves nothing behind."""
     with mock_aws():
         yield Refusing(client)
 
@@ -43,7 +43,7 @@ def server(server_process: LocalAws) -> LocalAws:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, the tests of a module that share a server run on one of them."""
+    """With several xdist workers, tests that share a server run on the same one."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:

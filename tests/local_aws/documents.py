@@ -1,4 +1,4 @@
-"""Policy documents that tests use."""
+"""Policy documents for tests."""
 
 import json
 from typing import Any

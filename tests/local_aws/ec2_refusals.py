@@ -1,4 +1,4 @@
-"""The account in which EC2 refuses, and the calls that it refuses there."""
+"""The account for EC2's refusals, and helpers for the refused calls."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import boto3
 from moto import mock_aws
 
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, image, make_world
 from tests.local_aws.refusals import Refusal
 
@@ -22,7 +22,7 @@ EMPTY = "cr-0e000000000000000"
 
 
 def launch(**changes: Any) -> Any:
-    """Parameters of RunInstances for one g5.8xlarge; the changes replace them, None leaves one out."""
+    """RunInstances parameters for one g5.8xlarge. `changes` replace parameters; None removes one."""
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {
@@ -40,7 +40,7 @@ def launch(**changes: Any) -> Any:
 
 
 def with_interfaces(*interfaces: dict[str, Any], **changes: Any) -> Any:
-    """The same with network interfaces in the first subnet instead of subnet and group."""
+    """The same, with network interfaces in the first subnet instead of subnet and security group."""
 
     def specified(world: World) -> list[dict[str, Any]]:
         return [{"SubnetId": world.subnets[0], "Groups": [world.group], **item} for item in interfaces]
@@ -54,7 +54,7 @@ EFA_ONLY = {"DeviceIndex": 1, "InterfaceType": "efa-only"}
 
 @contextmanager
 def refusing_world() -> Iterator[World]:
-    """One for all refusals of a module: what is refused leaves nothing behind."""
+    """Shared by all refusals of a module: a refused call leaves nothing behind."""
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.ec2.create_placement_group(GroupName="close")
@@ -68,7 +68,7 @@ def refusing_world() -> Iterator[World]:
 
 
 def state(world: World) -> dict[str, int]:
-    """How many there are of what a launch makes."""
+    """Count the resources that a launch creates."""
     ec2 = world.ec2
     return {
         "instances": len(ec2.describe_instances()["Reservations"]),
@@ -82,7 +82,7 @@ def state(world: World) -> dict[str, int]:
 
 
 def check(world: World, refusal: Refusal) -> None:
-    """The call is refused as AWS refuses it, and nothing is made."""
+    """The call fails with AWS's error and creates nothing."""
     before = state(world)
     refusal.check(world.ec2, **({"world": world} if callable(refusal.params) else {}))
     assert state(world) == before

@@ -1,11 +1,11 @@
-"""A network to launch instances into."""
+"""A VPC to launch instances into."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from localcloud.aws.images import IMAGES
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c")
 TRUST = json.dumps(
@@ -40,7 +40,7 @@ class World:
         return "node"
 
     def run(self, **changes: Any) -> list[dict[str, Any]]:
-        """One g5.8xlarge in the first subnet; the changes replace parameters, those that are None are left out."""
+        """One g5.8xlarge in the first subnet. `changes` replace parameters; None removes one."""
         params: dict[str, Any] = {
             "ImageId": image(),
             "InstanceType": "g5.8xlarge",
@@ -58,7 +58,7 @@ class World:
         return [instance for reservation in reservations for instance in reservation["Instances"]]
 
     def template(self, name: str = "nodes", **data: Any) -> str:
-        """A launch template for one g5.8xlarge; its id."""
+        """Create a launch template for one g5.8xlarge; return its id."""
         full = {"ImageId": image(), "InstanceType": "g5.8xlarge", "SecurityGroupIds": [self.group], **data}
         full = {key: value for key, value in full.items() if value is not None}
         return str(

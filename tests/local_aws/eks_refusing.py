@@ -1,9 +1,9 @@
-"""The world in which EKS refuses, and how a refusal is checked: one world for a whole file, since a refusal changes nothing."""
+"""The environment for EKS's refusals. One per file is enough: a refused call changes nothing."""
 
 from typing import Any
 
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.eks_world import World, trust
+from testkit.eks_world import World, trust
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
@@ -15,7 +15,7 @@ PARAMETER, REQUEST, IN_USE, NOT_FOUND = (
 
 
 class Refusing(World):
-    """A world with an active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
+    """An active cluster `demo` (API, 1.34), `legacy` (CONFIG_MAP), `old` (1.31) and a node group `workers`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,15 +48,15 @@ class Refusing(World):
         return {"resources": ["secrets"], "provider": {"keyArn": key}}
 
     def new(self, vpc: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-        """A request for another cluster."""
+        """CreateCluster parameters for one more cluster."""
         return self.cluster_request(settings.pop("name", "new"), vpc, **settings)
 
     def group(self, **settings: Any) -> dict[str, Any]:
-        """A request for another node group."""
+        """CreateNodegroup parameters for one more node group."""
         return self.node_group_request(settings.pop("name", "new"), **settings)
 
     def with_template(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """A request for another node group of a new launch template."""
+        """CreateNodegroup parameters for one more node group, with a new launch template."""
         self._templates += 1
         return self.group(launchTemplate=self.template(f"template-{self._templates}", **data), **settings)
 
@@ -74,7 +74,7 @@ class Refusing(World):
         return {"id": template, "version": str(made["VersionNumber"])}
 
     def block(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """A request for a node group in a capacity block."""
+        """CreateNodegroup parameters for a Capacity Block."""
         whole = {
             "InstanceType": "p5.48xlarge",
             "InstanceMarketOptions": {"MarketType": "capacity-block"},
@@ -89,7 +89,7 @@ def no_role() -> str:
 
 
 def api(page: str) -> str:
-    """A page of EKS's API reference: an action's or a type's."""
+    """URL of an action or type in EKS's API reference."""
     return f"https://docs.aws.amazon.com/eks/latest/APIReference/API_{page}.html"
 
 

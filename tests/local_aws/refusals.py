@@ -1,4 +1,4 @@
-"""A table of calls that AWS refuses: each line a bad input, AWS's error code, and where AWS says so.
+"""Tables of calls that AWS refuses: bad input, AWS's error code, and the page that documents it.
 
 REFUSALS = [Refusal("a name with capitals", "create_bucket", {"Bucket": "Capitals"}, "InvalidBucketName", "https://...")]
 
@@ -21,7 +21,7 @@ class Refusal:
     operation: str
     """Method of the boto3 client."""
     params: Mapping[str, Any] | Callable[..., Mapping[str, Any]]
-    """The call's parameters, or a function of what the test has made (the keyword arguments of `check`)."""
+    """The call's parameters, or a function of the test's resources (the keyword arguments of `check`)."""
     code: str
     source: str
     """Address of AWS's documentation."""

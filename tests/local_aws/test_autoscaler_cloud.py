@@ -1,4 +1,4 @@
-"""What the autoscaler's stand-in reads of auto scaling groups, and how it changes them."""
+"""What the autoscaler emulator reads from Auto Scaling groups, and how it changes them."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from localcloud.aws import faults
 from localcloud.kubernetes.autoscaler import flags
 from localcloud.kubernetes.autoscaler.cloud import Aws, Refused
 from localcloud.kubernetes.autoscaler.groups import Group
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World
 
 ENABLED = "k8s.io/cluster-autoscaler/enabled"
 OWNED = "k8s.io/cluster-autoscaler/demo"
@@ -16,7 +16,7 @@ DISCOVERY = flags.discovery(f"asg:tag={ENABLED},{OWNED}")
 
 @pytest.fixture
 def world(aws: Client) -> World:
-    """A node group of two p4d.24xlarge at most, of which none is wanted yet."""
+    """A node group of p4d.24xlarge with maximum size 2 and desired size 0."""
     world = World(aws)
     world.cluster()
     world.node_group(
@@ -49,7 +49,7 @@ def the_group(cloud: Aws) -> Group:
     return group
 
 
-def test_a_node_groups_auto_scaling_group_is_found_by_its_tags_and_known_by_its_type(world: World) -> None:
+def test_the_autoscaler_finds_a_node_groups_auto_scaling_group_by_tags_and_knows_its_type(world: World) -> None:
     group = the_group(discover(world))
     assert group.name == world.auto_scaling_group()["AutoScalingGroupName"]
     assert (group.minimum, group.maximum, group.desired, group.zones) == (0, 2, 0, (f"{REGION}a",))
@@ -73,19 +73,19 @@ def test_a_node_groups_auto_scaling_group_is_found_by_its_tags_and_known_by_its_
         (f"asg:tag={ENABLED},k8s.io/cluster-autoscaler/other", False),
     ],
 )
-def test_all_tags_of_a_discovery_must_be_there(world: World, text: str, found: bool) -> None:
+def test_auto_discovery_requires_every_tag(world: World, text: str, found: bool) -> None:
     discover(world)
     assert bool(Aws([flags.discovery(text)], REGION).groups()) == found
 
 
-def test_a_group_grows_and_its_instances_are_known(world: World) -> None:
+def test_a_grown_group_lists_its_new_instances(world: World) -> None:
     cloud = discover(world)
     cloud.resize(the_group(cloud), 2)
     group = the_group(cloud)
     assert group.desired == 2 and group.instances == world.instance_ids() and len(group.instances) == 2
 
 
-def test_an_ended_instance_makes_its_group_smaller(world: World) -> None:
+def test_terminating_an_instance_shrinks_the_group(world: World) -> None:
     cloud = discover(world)
     cloud.resize(the_group(cloud), 2)
     first = sorted(the_group(cloud).instances)[0]
@@ -94,13 +94,13 @@ def test_an_ended_instance_makes_its_group_smaller(world: World) -> None:
     assert group.desired == 1 and first not in group.instances
 
 
-def test_past_its_maximum_aws_refuses(world: World) -> None:
+def test_aws_refuses_a_desired_size_above_the_maximum(world: World) -> None:
     cloud = discover(world)
     with pytest.raises(Refused, match="max"):
         cloud.resize(the_group(cloud), 3)
 
 
-def test_a_failed_launch_is_known_by_the_groups_activities(world: World) -> None:
+def test_a_failed_launch_appears_in_the_scaling_activities(world: World) -> None:
     cloud = discover(world)
     assert cloud.failure(the_group(cloud), 0) == ""
     faults.add(

@@ -1,4 +1,4 @@
-"""Auto Scaling groups: instances follow the capacity, over zones, with what their launch template says."""
+"""Auto Scaling groups: instances follow the desired capacity, spread over zones, and match the launch template."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from localcloud.aws import durations, events, faults, inventory
 from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import backend_of
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import World, make_world
 
 CAPACITY = "We currently do not have sufficient g5.8xlarge capacity in the Availability Zone you requested (us-west-2a)."
@@ -20,7 +20,7 @@ def world(aws: Client) -> World:
 
 
 def make(world: World, desired: int = 2, **changes: Any) -> None:
-    """A group `nodes` over three zones; the changes replace parameters, those that are None are left out."""
+    """Create the group `nodes` over three zones. `changes` replace parameters; None removes one."""
     params: dict[str, Any] = {
         "AutoScalingGroupName": "nodes",
         "MinSize": 0,
@@ -63,7 +63,7 @@ def test_instances_are_spread_over_the_zones(world: World) -> None:
     assert zones(world) in (["a", "b"], ["a", "c"], ["b", "c"])
 
 
-def test_a_groups_instance_has_what_the_launch_template_says(world: World) -> None:
+def test_a_groups_instance_matches_the_launch_template(world: World) -> None:
     world.ec2.create_placement_group(GroupName="close")
     interfaces = [
         {"DeviceIndex": 0, "Groups": [world.group]},
@@ -99,7 +99,7 @@ def test_a_groups_instance_has_what_the_launch_template_says(world: World) -> No
     assert "secret" not in shown
 
 
-def test_launched_and_terminated_instances_are_activities(world: World) -> None:
+def test_launches_and_terminations_appear_as_activities(world: World) -> None:
     make(world, desired=1)
     launched = activities(world)[0]
     assert (launched["StatusCode"], launched["Progress"]) == ("Successful", 100)
@@ -110,7 +110,7 @@ def test_launched_and_terminated_instances_are_activities(world: World) -> None:
     assert activities(world)[0]["Cause"].endswith("shrinking the capacity from 1 to 0.")
 
 
-def test_a_launch_that_ec2_refuses_is_an_activity_with_ec2s_words(world: World) -> None:
+def test_a_refused_launch_appears_as_an_activity_with_ec2s_message(world: World) -> None:
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=3))
     make(world, desired=1)
     assert group(world)["Instances"] == []
@@ -122,7 +122,7 @@ def test_a_launch_that_ec2_refuses_is_an_activity_with_ec2s_words(world: World) 
     assert len(group(world)["Instances"]) == 2, "there is capacity again"
 
 
-def test_one_zone_without_capacity_sends_instances_to_the_others(world: World) -> None:
+def test_without_capacity_in_one_zone_instances_launch_in_the_others(world: World) -> None:
     match = {"SubnetId": world.subnets[0]}
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
     make(world, desired=4)
@@ -134,7 +134,7 @@ def mixed(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
     return {"LaunchTemplate": specification, "InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": on_demand_percent}}
 
 
-def test_a_mixed_group_takes_the_first_type_that_can_be_had(world: World) -> None:
+def test_a_mixed_instances_group_launches_the_first_available_type(world: World) -> None:
     match = {"InstanceType": "g5.8xlarge"}
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
     make(world, desired=2, MixedInstancesPolicy=mixed(world, 100, "g5.8xlarge", "g5.12xlarge"))
@@ -142,20 +142,20 @@ def test_a_mixed_group_takes_the_first_type_that_can_be_had(world: World) -> Non
 
 
 @pytest.mark.parametrize(("percent", "spot"), [(0, 4), (50, 2), (100, 0)])
-def test_a_mixed_group_has_its_share_of_spot_instances(world: World, percent: int, spot: int) -> None:
+def test_a_mixed_instances_group_launches_its_share_of_spot_instances(world: World, percent: int, spot: int) -> None:
     make(world, desired=4, MixedInstancesPolicy=mixed(world, percent, "g5.8xlarge"))
     ids = [item["InstanceId"] for item in group(world)["Instances"]]
     assert [item.get("InstanceLifecycle") for item in world.described(*ids)].count("spot") == spot
 
 
-def test_a_mixed_groups_failure_names_what_could_not_be_launched(world: World) -> None:
+def test_a_mixed_instances_groups_failure_names_the_types_that_could_not_launch(world: World) -> None:
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     make(world, desired=1, MixedInstancesPolicy=mixed(world, 0, "g5.8xlarge"))
     expected = f"Could not launch Spot Instances. InsufficientInstanceCapacity - {CAPACITY} Launching EC2 instance failed."
     assert activities(world)[0]["StatusMessage"] == expected
 
 
-def test_an_instance_that_somebody_terminates_is_replaced(world: World) -> None:
+def test_a_terminated_instance_is_replaced(world: World) -> None:
     make(world, desired=2)
     lost = group(world)["Instances"][0]["InstanceId"]
     world.ec2.terminate_instances(InstanceIds=[lost])
@@ -175,7 +175,7 @@ def test_suspended_processes_do_nothing(world: World) -> None:
     assert len(group(world)["Instances"]) == 3
 
 
-def test_new_sizes_pull_the_desired_capacity_along(world: World) -> None:
+def test_a_new_minimum_or_maximum_adjusts_the_desired_capacity(world: World) -> None:
     make(world, desired=2)
     autoscaling = world.client("autoscaling")
     autoscaling.update_auto_scaling_group(AutoScalingGroupName="nodes", MinSize=4, MaxSize=6)
@@ -184,14 +184,14 @@ def test_new_sizes_pull_the_desired_capacity_along(world: World) -> None:
     assert (group(world)["DesiredCapacity"], len(group(world)["Instances"])) == (1, 1)
 
 
-def test_what_an_update_does_not_name_stays(world: World) -> None:
+def test_an_update_leaves_unnamed_parameters_alone(world: World) -> None:
     make(world, desired=1, MixedInstancesPolicy=mixed(world, 100, "g5.8xlarge"), DefaultInstanceWarmup=60)
     before = group(world)
     world.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="nodes", MaxSize=5)
     assert group(world) == {**before, "MaxSize": 5}
 
 
-def test_a_member_can_be_taken_out_with_or_without_a_replacement(world: World) -> None:
+def test_an_instance_can_be_detached_with_or_without_a_replacement(world: World) -> None:
     make(world, desired=2)
     autoscaling = world.client("autoscaling")
     first = group(world)["Instances"][0]["InstanceId"]
@@ -202,7 +202,7 @@ def test_a_member_can_be_taken_out_with_or_without_a_replacement(world: World) -
     assert [item["InstanceId"] == second for item in group(world)["Instances"]] == [False]
 
 
-def test_instances_are_shown_with_their_group(world: World) -> None:
+def test_describing_instances_shows_their_group(world: World) -> None:
     make(world, desired=1)
     autoscaling = world.client("autoscaling")
     instance_id = group(world)["Instances"][0]["InstanceId"]
@@ -226,7 +226,7 @@ def test_tags_are_found_by_filter(world: World) -> None:
     assert [item["Key"] for item in group(world)["Tags"]] == ["b"]
 
 
-def test_members_take_their_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instances_enter_service_after_their_launch_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(durations, "now", lambda: clock[0])
     durations.set_factor(1)
@@ -248,7 +248,7 @@ def test_a_group_deleted_by_force_leaves_nothing(world: World) -> None:
     assert {str(item) for item in inventory.leftovers()} == before
 
 
-def test_realizers_hear_of_groups_and_instances(world: World) -> None:
+def test_realizers_receive_group_and_instance_events(world: World) -> None:
     heard: list[tuple[str, str]] = []
     unregister = events.register(lambda event: heard.append((event.kind, event.action)))
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
 
 
 def make(world: World, *hooks: dict[str, Any], desired: int = 1) -> Any:
-    """A group `nodes` with these hooks; the Auto Scaling client."""
+    """Create the group `nodes` with these hooks; return the Auto Scaling client."""
     autoscaling = world.client("autoscaling")
     autoscaling.create_auto_scaling_group(
         AutoScalingGroupName="nodes",
@@ -52,7 +52,7 @@ def test_hooks_given_with_the_group_are_kept(world: World) -> None:
     assert autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="nodes")["LifecycleHooks"] == []
 
 
-def test_a_launched_instance_waits_until_it_may_go_on(world: World) -> None:
+def test_a_launched_instance_waits_for_its_lifecycle_action(world: World) -> None:
     autoscaling = make(world, hook(LAUNCHING))
     instance_id, state = members(autoscaling)[0]
     assert state == "Pending:Wait"
@@ -88,7 +88,9 @@ def test_an_instance_waits_before_it_is_terminated(world: World) -> None:
 
 
 @pytest.mark.parametrize(("result", "state"), [("CONTINUE", "InService"), ("ABANDON", "Pending:Wait")])
-def test_a_wait_ends_with_the_default_result(world: World, monkeypatch: pytest.MonkeyPatch, result: str, state: str) -> None:
+def test_a_hook_that_times_out_uses_the_default_result(
+    world: World, monkeypatch: pytest.MonkeyPatch, result: str, state: str
+) -> None:
     autoscaling = make(world, hook(LAUNCHING, result, timeout=30))
     before = members(autoscaling)[0][0]
     moment = time.monotonic()
@@ -105,7 +107,7 @@ def test_a_group_deleted_by_force_does_not_wait(world: World) -> None:
     assert autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"] == []
 
 
-def test_a_refresh_replaces_instances_of_older_templates(world: World) -> None:
+def test_an_instance_refresh_replaces_instances_of_older_template_versions(world: World) -> None:
     autoscaling = make(world, desired=2)
     before = {instance_id for instance_id, _ in members(autoscaling)}
     world.ec2.create_launch_template_version(

@@ -18,11 +18,11 @@ def member(name: str, zone: str, hour: int = 0, version: int = 1, protected: boo
     ("in_use", "first"),
     [([], "a"), (["a"], "b"), (["a", "b"], "c"), (["a", "b", "c"], "a"), (["a", "a", "c"], "b")],
 )
-def test_the_emptiest_zone_comes_first(in_use: list[str], first: str) -> None:
+def test_the_zone_with_the_fewest_instances_gets_the_next_one(in_use: list[str], first: str) -> None:
     assert next_places([A, B, C], in_use, [f"subnet-{zone}" for zone in in_use])[0].zone == first
 
 
-def test_two_subnets_of_a_zone_share_it() -> None:
+def test_two_subnets_in_a_zone_share_its_instances() -> None:
     other = Place("a", "subnet-a2")
     assert next_places([A, other], ["a"], ["subnet-a"])[0] is other
 
@@ -37,18 +37,18 @@ def test_two_subnets_of_a_zone_share_it() -> None:
         (["OldestLaunchTemplate", "NewestInstance"], "template"),
     ],
 )
-def test_the_policy_decides_within_a_zone(policies: list[str], expected: str) -> None:
+def test_the_termination_policy_decides_within_a_zone(policies: list[str], expected: str) -> None:
     members = [member("old", "a", hour=0, version=2), member("new", "a", hour=9, version=2)]
     if expected == "template":
         members.append(member("template", "a", hour=5, version=1))
     assert to_terminate(members, 1, policies) == [expected]
 
 
-def test_the_fullest_zone_gives_first() -> None:
+def test_scale_in_starts_in_the_zone_with_the_most_instances() -> None:
     members = [member("a1", "a", hour=0), member("b1", "b", hour=5), member("b2", "b", hour=6)]
     assert to_terminate(members, 2, ["Default"]) == ["b1", "a1"]
 
 
-def test_protected_instances_stay() -> None:
+def test_protected_instances_are_not_scaled_in() -> None:
     members = [member("a1", "a", protected=True), member("a2", "a", hour=3, protected=True), member("b1", "b", hour=9)]
     assert to_terminate(members, 2, ["Default"]) == ["b1"]

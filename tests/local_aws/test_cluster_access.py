@@ -1,4 +1,4 @@
-"""The webhooks that a cluster's API server asks: who made a token, and what EKS's access policies let them do."""
+"""The webhooks of a cluster's API server: who signed a token, and what EKS's access policies allow."""
 
 import base64
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from localcloud.aws import gateway, listening
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from localcloud.kubernetes.access import review
 from localcloud.kubernetes.access.token import InvalidToken
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 ENDPOINT = f"https://sts.{REGION}.amazonaws.com"
-"""Where botocore reaches the account of this process."""
+"""The endpoint through which botocore reaches this process's account."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def world(aws: Client) -> Iterator[World]:
 
 
 def token(sts: Any, cluster: str = "demo") -> str:
-    """As the CLI makes it: https://github.com/aws/aws-cli/blob/develop/awscli/customizations/eks/get_token.py"""
+    """Build a token as the AWS CLI does: https://github.com/aws/aws-cli/blob/develop/awscli/customizations/eks/get_token.py"""
 
     def add_header(request: Any, **_: Any) -> None:
         request.headers["x-k8s-aws-id"] = cluster
@@ -60,7 +60,7 @@ def assumable_role(world: World, name: str = "viewers", path: str = "/") -> str:
     return str(made["Role"]["Arn"])
 
 
-def test_who_created_the_cluster_is_its_admin(world: World) -> None:
+def test_the_clusters_creator_is_its_admin(world: World) -> None:
     user = authenticate(token(world.client("sts")))
     assert (user["username"], user["groups"]) == (USER_ARN, [])
     allowed = review.authorize(review._cluster(REGION, "demo"), {"extra": user["extra"], **ask("delete", "nodes")})
@@ -71,7 +71,7 @@ def ask(verb: str, resource: str) -> dict[str, Any]:
     return {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": "jobs"}}
 
 
-def test_a_roles_session_has_the_user_name_groups_and_policies_of_the_roles_entry(world: World) -> None:
+def test_a_role_session_gets_the_user_name_groups_and_policies_of_its_access_entry(world: World) -> None:
     arn = assumable_role(world, path="/teams/mpi/")
     world.eks.create_access_entry(clusterName="demo", principalArn=arn, kubernetesGroups=["viewers"])
     world.eks.associate_access_policy(
@@ -85,13 +85,13 @@ def test_a_roles_session_has_the_user_name_groups_and_policies_of_the_roles_entr
     assert review.authorize(cluster, {"extra": user["extra"], **ask("list", "secrets")}) is None
 
 
-def test_without_an_entry_a_valid_identity_is_a_stranger(world: World) -> None:
+def test_a_valid_identity_without_an_access_entry_is_unauthorized(world: World) -> None:
     arn = assumable_role(world)
     with pytest.raises(InvalidToken, match=f"{arn} has no access entry in cluster demo"):
         authenticate(token(session_of(world, arn)))
 
 
-def test_removing_the_entry_ends_access(world: World) -> None:
+def test_deleting_the_access_entry_ends_access(world: World) -> None:
     arn = assumable_role(world)
     world.eks.create_access_entry(clusterName="demo", principalArn=arn)
     text = token(session_of(world, arn))
@@ -120,7 +120,7 @@ def test_a_token_signed_with_a_wrong_secret_key_is_refused(world: World) -> None
         authenticate(token(world.client("sts", aws_secret_access_key="guessed")))
 
 
-def test_a_token_of_an_unknown_key_is_refused(world: World) -> None:
+def test_a_token_signed_with_an_unknown_key_is_refused(world: World) -> None:
     with pytest.raises(InvalidToken, match="the security token included in the request is invalid"):
         authenticate(token(world.client("sts", aws_access_key_id="AKIAUNKNOWNUNKNOWN00")))
 
@@ -152,7 +152,7 @@ def test_a_token_for_another_endpoint_is_refused(world: World) -> None:
         authenticate(token(world.client("sts")))
 
 
-def test_a_node_is_its_instance(world: World) -> None:
+def test_a_node_authenticates_as_its_instance(world: World) -> None:
     image = world.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     launched = world.ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large", SubnetId=world.subnets[0])
     instance = launched["Instances"][0]
@@ -164,14 +164,14 @@ def test_a_node_is_its_instance(world: World) -> None:
         authenticate(token(session_of(world, arn, "somebody")))
 
 
-def test_with_the_config_map_only_the_creator_is_known(world: World) -> None:
+def test_with_config_map_authentication_only_the_creator_has_access(world: World) -> None:
     world.cluster("old", accessConfig={"authenticationMode": "CONFIG_MAP"})
     assert authenticate(token(world.client("sts"), "old"), "old")["groups"] == ["system:masters"]
     with pytest.raises(InvalidToken, match="did not create the cluster"):
         authenticate(token(session_of(world, assumable_role(world)), "old"), "old")
 
 
-def test_what_the_webhook_answers_has_kubernetes_form(world: World) -> None:
+def test_the_webhooks_answer_follows_kubernetes_schema(world: World) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "garbage"}}
     refused = review.review_token(body, REGION, "demo")
     assert refused["status"] == {"authenticated": False, "error": "the token does not begin with k8s-aws-v1."}

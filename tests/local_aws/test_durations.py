@@ -1,4 +1,4 @@
-"""AWS's times, times a factor."""
+"""Durations of AWS operations, scaled by a factor."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from localcloud.aws import durations
-from tests.local_aws.clients import LocalAws
+from testkit.aws_clients import LocalAws
 
 
 class Clock:
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 @pytest.mark.parametrize(("factor", "due"), [(0, 0), (0.5, 50), (1, 100), (3, 300)])
-def test_a_thing_is_ready_after_its_time_times_the_factor(clock: Clock, factor: float, due: float) -> None:
+def test_a_resource_is_ready_after_its_duration_times_the_factor(clock: Clock, factor: float, due: float) -> None:
     durations.set_factor(factor)
     thing = Thing()
     durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
@@ -48,7 +48,7 @@ def test_a_thing_is_ready_after_its_time_times_the_factor(clock: Clock, factor: 
     assert thing.status == "ACTIVE"
 
 
-def test_a_key_of_a_dict_has_a_status_too(clock: Clock) -> None:
+def test_a_dict_entry_can_carry_the_status(clock: Clock) -> None:
     thing = {"State": "new"}
     durations.schedule(thing, "State", "pending", "available", "thing")
     assert thing["State"] == "pending"
@@ -56,7 +56,7 @@ def test_a_key_of_a_dict_has_a_status_too(clock: Clock) -> None:
     assert thing["State"] == "available"
 
 
-def test_what_follows_starts_when_its_predecessor_was_due(clock: Clock) -> None:
+def test_a_following_step_starts_when_its_predecessor_was_due(clock: Clock) -> None:
     durations.set_factor(1)
     first, second = Thing(), Thing()
     durations.schedule(first, "status", "A", "B", "thing", then=lambda: durations.schedule(second, "status", "C", "D", "other"))
@@ -68,7 +68,7 @@ def test_what_follows_starts_when_its_predecessor_was_due(clock: Clock) -> None:
     assert second.status == "D"
 
 
-def test_things_become_ready_in_the_order_of_their_times(clock: Clock) -> None:
+def test_resources_become_ready_in_order_of_their_durations(clock: Clock) -> None:
     durations.set_factor(1)
     order: list[str] = []
     durations.schedule(Thing(), "status", "A", "B", "thing", then=lambda: order.append("thing"))
@@ -78,7 +78,7 @@ def test_things_become_ready_in_the_order_of_their_times(clock: Clock) -> None:
     assert order == ["other", "thing"]
 
 
-def test_deleting_replaces_a_creation_under_way(clock: Clock) -> None:
+def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
     durations.set_factor(1)
     thing = Thing()
     durations.schedule(thing, "status", "CREATING", "ACTIVE", "thing")
@@ -97,7 +97,7 @@ def test_every_duration_has_a_source() -> None:
     assert all(duration.source and duration.seconds > 0 for duration in durations.DURATIONS.values())
 
 
-def test_a_call_without_a_status_takes_its_time_and_lets_others_pass(server: LocalAws) -> None:
+def test_a_slow_call_does_not_block_others(server: LocalAws) -> None:
     server.control("PUT", "delays", {"factor": 0.1})
     seconds = durations.DURATIONS["kms-key"].seconds * 0.1
     kms, sts = server.client("kms"), server.client("sts")
@@ -113,7 +113,7 @@ def test_a_call_without_a_status_takes_its_time_and_lets_others_pass(server: Loc
     assert others < seconds
 
 
-def test_a_file_system_takes_its_time_in_the_server(server: LocalAws) -> None:
+def test_the_server_applies_the_duration_to_a_file_system(server: LocalAws) -> None:
     efs = server.client("efs")
     server.control("PUT", "delays", {"factor": 0.1})
     seconds = server.control("GET", "delays")["durations"]["efs-file-system"]["seconds"] * 0.1
@@ -126,7 +126,7 @@ def test_a_file_system_takes_its_time_in_the_server(server: LocalAws) -> None:
     assert time.monotonic() - started >= seconds
 
 
-def test_with_a_gate_it_is_due_when_the_gate_opens_and_what_follows_starts_then(clock: Clock) -> None:
+def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(clock: Clock) -> None:
     durations.set_factor(1)
     thing, follower, is_real = Thing(), Thing(), []
     durations.schedule(

@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 
@@ -54,7 +54,7 @@ def test_a_cluster_group_stays_in_the_zone_of_its_first_instance(world: World) -
     )
 
 
-def test_a_targeted_reservation_is_used_only_by_who_names_it(world: World) -> None:
+def test_only_instances_that_target_a_targeted_reservation_use_it(world: World) -> None:
     reservation = capacity_reservations.seed("g5.8xlarge", "us-west-2a", 2, match="targeted")
     world.run()
     assert available(world, reservation) == 2
@@ -84,14 +84,16 @@ def test_an_open_reservation_is_used_by_every_matching_instance(world: World) ->
         ({"state": "expired"}, "expired"),
     ],
 )
-def test_a_reservation_that_does_not_fit_refuses_the_launch(world: World, change: dict[str, object], problem: str) -> None:
+def test_a_launch_into_a_reservation_that_does_not_match_is_refused(
+    world: World, change: dict[str, object], problem: str
+) -> None:
     options: dict[str, object] = {"instance_type": "g5.8xlarge", "zone": "us-west-2a", "count": 2, "match": "targeted", **change}
     reservation = capacity_reservations.seed(**options)  # type: ignore[arg-type]
     with pytest.raises(ClientError, match="ReservationCapacityExceeded"):
         world.run(MinCount=2, MaxCount=2, CapacityReservationSpecification=target(reservation))
 
 
-def test_a_capacity_block_takes_only_instances_of_its_market(world: World) -> None:
+def test_a_capacity_block_accepts_only_instances_of_its_market(world: World) -> None:
     block = capacity_reservations.seed(
         "p5.48xlarge", "us-west-2a", 1, kind="capacity-block", reservation_id="cr-0123456789abcdef0"
     )

@@ -1,13 +1,13 @@
-"""Launch templates, images and instance types as EC2 shows them."""
+"""Launch templates, images and instance types, as EC2 describes them."""
 
 import base64
 
 from localcloud.aws.images import parameters
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.local_aws.ec2_world import image
 
 
-def test_a_version_from_another_keeps_what_is_not_said_again(aws: Client) -> None:
+def test_a_version_based_on_another_keeps_fields_that_are_not_overridden(aws: Client) -> None:
     ec2 = aws("ec2")
     text = base64.b64encode(b"#!/bin/sh").decode()
     first = {"InstanceType": "g5.8xlarge", "UserData": text, "MetadataOptions": {"HttpTokens": "required"}}
@@ -44,7 +44,7 @@ def test_versions_keep_their_numbers_when_others_are_deleted(aws: Client) -> Non
     assert [item["VersionNumber"] for item in chosen["LaunchTemplateVersions"]] == [4, 3]
 
 
-def test_more_than_fifteen_templates_are_shown(aws: Client) -> None:
+def test_more_than_fifteen_launch_templates_are_listed(aws: Client) -> None:
     ec2 = aws("ec2")
     for number in range(20):
         ec2.create_launch_template(LaunchTemplateName=f"nodes-{number}", LaunchTemplateData={"KeyName": "k"})
@@ -85,7 +85,7 @@ def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws:
     assert ec2.describe_volumes()["Volumes"] == [], "the images of others take no volumes of ours"
 
 
-def test_a_card_says_which_interfaces_it_takes(aws: Client) -> None:
+def test_a_network_card_lists_its_interface_types(aws: Client) -> None:
     shown = aws("ec2").describe_instance_types(InstanceTypes=["p6-b300.48xlarge"])["InstanceTypes"][0]["NetworkInfo"]
     assert shown["NetworkCards"][0]["InterfaceTypes"] == ["interface"]
     assert "efa-only" in shown["NetworkCards"][1]["InterfaceTypes"]

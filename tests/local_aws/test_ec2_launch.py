@@ -1,4 +1,4 @@
-"""What a launch makes: every field of RunInstances and of a launch template takes effect."""
+"""Launches: every field of RunInstances and of a launch template takes effect."""
 
 import base64
 from typing import Any
@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import instance_types
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, image, make_world
 
 
@@ -93,7 +93,7 @@ def test_a_launch_templates_fields_reach_the_instance(world: World) -> None:
     )
 
 
-def test_what_the_request_says_goes_over_the_launch_template(world: World) -> None:
+def test_the_request_overrides_the_launch_template(world: World) -> None:
     template = world.template(TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "a", "Value": "template"}]}])
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "b", "Value": "request"}]}]
     launched = world.run(
@@ -107,19 +107,19 @@ def test_what_the_request_says_goes_over_the_launch_template(world: World) -> No
     assert (launched["InstanceType"], shown) == ("g5.12xlarge", {"a": "template", "b": "request"})
 
 
-def test_the_root_volume_is_the_images_where_nothing_is_said(world: World) -> None:
+def test_the_root_volume_defaults_to_the_images(world: World) -> None:
     world.run()
     volume = world.ec2.describe_volumes()["Volumes"][0]
     assert (volume["Size"], volume["VolumeType"], volume["Attachments"][0]["Device"]) == (20, "gp3", "/dev/xvda")
 
 
-def test_a_spot_instance_says_so(world: World) -> None:
+def test_a_spot_instance_has_lifecycle_spot(world: World) -> None:
     instance = world.run(InstanceMarketOptions={"MarketType": "spot"})[0]
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"].startswith("sir-")
 
 
-def test_a_terminated_instance_gives_everything_back(world: World) -> None:
+def test_a_terminated_instance_releases_interfaces_volumes_and_addresses(world: World) -> None:
     world.ec2.create_placement_group(GroupName="close")
     before = world.free_addresses(world.subnets[0])
     ids = [item["InstanceId"] for item in world.run(MinCount=2, MaxCount=2, Placement={"GroupName": "close"})]
@@ -141,12 +141,12 @@ def test_the_same_client_token_launches_once(world: World) -> None:
         world.run(ClientToken="once", InstanceType="g5.12xlarge")
 
 
-def test_between_minimum_and_maximum_as_many_are_launched_as_there_are_addresses(aws: Client) -> None:
+def test_free_addresses_limit_a_launch_between_minimum_and_maximum_count(aws: Client) -> None:
     small = make_world(aws, prefix_length=28)
-    assert len(small.run(MinCount=1, MaxCount=50)) == 11  # 16 less the five of AWS
+    assert len(small.run(MinCount=1, MaxCount=50)) == 11  # a /28 has 16 addresses; AWS reserves five
 
 
-def test_an_instance_is_pending_until_aws_would_be_done(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_is_pending_for_its_launch_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(durations, "now", lambda: clock[0])
     durations.set_factor(1)

@@ -1,4 +1,4 @@
-"""The VPC part: states that take their time, what holds what, and nothing left in the end."""
+"""VPC resources: states with durations, dependencies between resources, and nothing left after deletion."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import durations, inventory
 from localcloud.aws.ec2 import seed_network
 from localcloud.aws.ec2.networks import SeededSubnet
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 S3 = "com.amazonaws.us-west-2.s3"
@@ -35,7 +35,7 @@ def with_gateway(world: World) -> str:
 
 
 def nat_gateway(world: World) -> tuple[str, str]:
-    """Its id and that of its address."""
+    """Ids of the NAT gateway and its Elastic IP."""
     address = world.ec2.allocate_address(Domain="vpc")["AllocationId"]
     return world.ec2.create_nat_gateway(SubnetId=world.subnets[0], AllocationId=address)["NatGateway"]["NatGatewayId"], address
 
@@ -71,7 +71,7 @@ def test_a_nat_gateway_without_an_internet_gateway_fails_after_a_while(world: Wo
     assert (shown["State"], shown["FailureCode"]) == ("failed", "Gateway.NotAttached")
 
 
-def test_an_interface_endpoint_holds_its_subnets_and_groups_until_it_is_gone(world: World, clock: list[float]) -> None:
+def test_an_interface_endpoint_blocks_deleting_its_subnets_and_security_groups(world: World, clock: list[float]) -> None:
     ec2, subnets = world.ec2, list(world.subnets[:2])
     endpoint = ec2.create_vpc_endpoint(
         VpcId=world.vpc,
@@ -97,7 +97,7 @@ def test_an_interface_endpoint_holds_its_subnets_and_groups_until_it_is_gone(wor
     ec2.delete_subnet(SubnetId=subnets[0])
 
 
-def test_an_interface_endpoint_follows_its_subnets_and_groups(world: World) -> None:
+def test_changing_an_interface_endpoints_subnets_and_groups_takes_effect(world: World) -> None:
     ec2 = world.ec2
     endpoint = ec2.create_vpc_endpoint(
         VpcId=world.vpc, ServiceName="com.amazonaws.us-west-2.sts", VpcEndpointType="Interface", SubnetIds=[world.subnets[0]]
@@ -133,7 +133,7 @@ def test_a_gateway_endpoint_has_routes_and_no_private_dns(world: World) -> None:
     assert targets(second) == []
 
 
-def test_flow_logs_name_the_resources_they_failed_for(world: World) -> None:
+def test_creating_flow_logs_names_the_resources_that_failed(world: World) -> None:
     def create(*ids: str) -> dict[str, Any]:
         role = "arn:aws:iam::123456789012:role/logs"
         answer = world.ec2.create_flow_logs(
@@ -145,7 +145,7 @@ def test_flow_logs_name_the_resources_they_failed_for(world: World) -> None:
     assert create(world.vpc) == {world.vpc: "FlowLogAlreadyExists"}
 
 
-def test_a_vpc_has_the_regions_dhcp_options(world: World) -> None:
+def test_a_vpc_gets_the_regions_default_dhcp_options(world: World) -> None:
     vpc = world.ec2.describe_vpcs(VpcIds=[world.vpc])["Vpcs"][0]
     options = world.ec2.describe_dhcp_options(DhcpOptionsIds=[vpc["DhcpOptionsId"]])["DhcpOptions"][0]
     shown = {item["Key"]: item["Values"][0]["Value"] for item in options["DhcpConfigurations"]}
@@ -170,13 +170,13 @@ def test_interfaces_get_the_lowest_free_addresses(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["efa", "efa-only"])
-def test_an_interface_made_for_efa_says_so(world: World, kind: str) -> None:
+def test_an_efa_interface_has_interface_type_efa(world: World, kind: str) -> None:
     made = world.ec2.create_network_interface(SubnetId=world.subnets[0], InterfaceType=kind)["NetworkInterface"]
     shown = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[made["NetworkInterfaceId"]])["NetworkInterfaces"][0]
     assert (shown["InterfaceType"], "PrivateIpAddress" in shown) == (kind, kind == "efa")
 
 
-def test_a_network_that_was_there_before_has_the_ids_asked_for(aws: Client) -> None:
+def test_prerequisites_create_a_vpc_with_the_requested_ids(aws: Client) -> None:
     seed_network(
         "vpc-0123456789abcdef0",
         "10.9.0.0/16",
@@ -196,7 +196,7 @@ def test_a_network_that_was_there_before_has_the_ids_asked_for(aws: Client) -> N
     assert {item["AvailabilityZoneName"] for item in targets} == {"eu-west-1a", "eu-west-1b"}
 
 
-def test_nothing_is_left_of_a_network_that_was_deleted(aws: Client) -> None:
+def test_a_deleted_vpc_leaves_nothing(aws: Client) -> None:
     world = make_world(aws)
     ec2, gateway = world.ec2, with_gateway(world)
     nat, address = nat_gateway(world)

@@ -1,4 +1,4 @@
-"""Instances that are stopped and started, images made of them, and sessions to them, where nothing makes them real."""
+"""Stopping and starting instances, images of them and sessions to them, without a realizer."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from localcloud.aws import events
 from localcloud.aws.events import WAIT, Progress
 from localcloud.aws.images import IMAGES
-from tests.local_aws.clients import REGION, client
+from testkit.aws_clients import REGION, client
 from tests.local_aws.ec2_world import World, image, make_world
 
 SSH = {"DocumentName": "AWS-StartSSHSession", "Parameters": {"portNumber": ["22"]}}
@@ -43,7 +43,7 @@ def test_a_stopped_instance_keeps_its_address_and_starts_again(world: World) -> 
     assert state(world, name) == "running"
 
 
-def test_a_state_lasts_until_whatever_the_instance_is_has_followed(world: World) -> None:
+def test_a_state_change_waits_for_the_realizer(world: World) -> None:
     name = world.run()[0]["InstanceId"]
     assert state(world, name) == "running"
     answers: list[Progress] = [WAIT]
@@ -58,7 +58,7 @@ def test_a_state_lasts_until_whatever_the_instance_is_has_followed(world: World)
 
 
 @pytest.mark.parametrize("how", ["stop", "health"])
-def test_a_group_replaces_a_member_that_runs_no_more_or_is_called_unhealthy(world: World, how: str) -> None:
+def test_a_group_replaces_a_stopped_or_unhealthy_instance(world: World, how: str) -> None:
     groups = client("autoscaling")
     groups.create_auto_scaling_group(
         AutoScalingGroupName="workers",
@@ -96,7 +96,7 @@ def test_an_image_of_an_instance_is_the_accounts_own_until_it_is_deregistered(wo
     assert not world.ec2.describe_images(Owners=["self"])["Images"]
 
 
-def test_an_image_that_asks_for_metadata_tokens_says_so_and_so_does_its_copy(world: World) -> None:
+def test_an_image_and_its_copy_keep_imds_support(world: World) -> None:
     name = world.run()[0]["InstanceId"]
     state(world, name)
     made = world.ec2.create_image(InstanceId=name, Name="nodes")["ImageId"]
@@ -111,18 +111,18 @@ def test_an_image_that_asks_for_metadata_tokens_says_so_and_so_does_its_copy(wor
     assert world.ec2.describe_images(ImageIds=[copy])["Images"][0]["ImdsSupport"] == "v2.0"
 
 
-def test_nobody_changes_or_deregisters_an_image_of_somebody_else(world: World) -> None:
+def test_an_image_of_another_account_cannot_be_changed_or_deregistered(world: World) -> None:
     theirs = IMAGES[0].id(REGION)
     refused("AuthFailure", world.ec2.deregister_image, ImageId=theirs)
     refused("AuthFailure", world.ec2.modify_image_attribute, ImageId=theirs, ImdsSupport={"Value": "v2.0"})
 
 
-def test_an_instance_that_is_only_a_record_shows_nothing_on_its_console(world: World) -> None:
+def test_an_instance_without_a_host_has_no_console_output(world: World) -> None:
     name = world.run()[0]["InstanceId"]
     assert not world.ec2.get_console_output(InstanceId=name).get("Output")
 
 
-def test_a_session_needs_a_role_that_lets_the_agent_connect(world: World) -> None:
+def test_a_session_needs_a_role_that_allows_the_ssm_agent(world: World) -> None:
     ssm = client("ssm")
     bare = world.run()[0]["InstanceId"]
     assert "no instance profile" in refused("TargetNotConnected", ssm.start_session, Target=bare, **SSH)

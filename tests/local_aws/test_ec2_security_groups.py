@@ -1,11 +1,11 @@
-"""Rules of security groups, changed in place and refused."""
+"""Security group rules: changes in place, and refusals."""
 
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.ec2_world import World, make_world
 
 
@@ -42,13 +42,13 @@ def change(world: World, rule: str, **wanted: Any) -> dict[str, Any]:
         ({"Ipv6Ranges": [{"CidrIpv6": "2001:db8::/48", "Description": "old"}]}, {"CidrIpv6": "2001:db8:1::/48"}),
     ],
 )
-def test_a_rule_for_addresses_is_replaced_whole(world: World, given: dict[str, Any], wanted: dict[str, str]) -> None:
+def test_modifying_a_cidr_rule_replaces_all_its_fields(world: World, given: dict[str, Any], wanted: dict[str, str]) -> None:
     shown = change(world, allow(world, **given), **wanted)
     assert {name: shown[name] for name in wanted} == wanted
     assert (shown["FromPort"], shown["ToPort"], "Description" in shown) == (80, 81, False)
 
 
-def test_a_rule_for_a_group_can_name_another(world: World) -> None:
+def test_a_rule_can_be_changed_to_reference_another_group(world: World) -> None:
     other = world.ec2.create_security_group(GroupName="other", Description="other", VpcId=world.vpc)["GroupId"]
     rule = allow(world, UserIdGroupPairs=[{"GroupId": world.group, "Description": "old"}])
     shown = change(world, rule, ReferencedGroupId=other, Description="new")
@@ -71,7 +71,7 @@ def test_a_rule_with_another_description_is_a_duplicate(world: World) -> None:
         ({"IpProtocol": "-1", "IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "the node's"}]}, "Invalid rule description"),
     ],
 )
-def test_a_rule_that_ec2_refuses(world: World, permission: dict[str, Any], message: str) -> None:
+def test_ec2_refuses_a_bad_rule(world: World, permission: dict[str, Any], message: str) -> None:
     before = rules(world)
     with pytest.raises(ClientError, match=message) as refused:
         world.ec2.authorize_security_group_ingress(GroupId=world.group, IpPermissions=[permission])
@@ -87,7 +87,7 @@ def test_a_rule_that_ec2_refuses(world: World, permission: dict[str, Any], messa
         ({}, "MissingParameter"),
     ],
 )
-def test_a_change_that_ec2_refuses(world: World, wanted: dict[str, str], code: str) -> None:
+def test_ec2_refuses_a_bad_change(world: World, wanted: dict[str, str], code: str) -> None:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html"""
     rule = allow(world, IpRanges=[{"CidrIp": "10.0.0.0/8"}])
     before = rules(world)

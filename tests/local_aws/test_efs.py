@@ -1,4 +1,4 @@
-"""File systems behave as AWS's."""
+"""EFS file systems behave like AWS's."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import durations, inventory
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import deny, policy
 from tests.local_aws.refusals import Refusal
 
@@ -22,7 +22,7 @@ def described(efs: Any, file_system: str) -> dict[str, Any]:
     return found
 
 
-def test_all_that_is_asked_of_a_file_system_is_there(aws: Client) -> None:
+def test_a_file_system_has_every_requested_property(aws: Client) -> None:
     efs = aws("efs")
     made = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
     efs.put_lifecycle_configuration(
@@ -44,7 +44,7 @@ def test_all_that_is_asked_of_a_file_system_is_there(aws: Client) -> None:
     assert efs.describe_backup_policy(FileSystemId=made)["BackupPolicy"] == {"Status": "ENABLED"}
 
 
-def test_a_file_system_without_a_key_is_encrypted_with_aws_own(aws: Client) -> None:
+def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> None:
     key = described(aws("efs"), create(aws("efs"), Encrypted=True))["KmsKeyId"]
     metadata = aws("kms").describe_key(KeyId=key)["KeyMetadata"]
     assert metadata["KeyManager"] == "AWS"
@@ -61,7 +61,7 @@ def test_throughput_is_changed_in_place(aws: Client) -> None:
     assert (found["LifeCycleState"], found["ProvisionedThroughputInMibps"]) == ("available", 64)
 
 
-def test_what_is_made_becomes_available_and_what_is_deleted_goes(aws: Client) -> None:
+def test_file_systems_become_available_and_disappear_after_deletion(aws: Client) -> None:
     efs = aws("efs")
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     made = create(efs)
@@ -78,7 +78,7 @@ def test_what_is_made_becomes_available_and_what_is_deleted_goes(aws: Client) ->
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
 
-def test_a_file_system_that_is_being_made_takes_no_mount_target(aws: Client) -> None:
+def test_a_creating_file_system_accepts_no_mount_target(aws: Client) -> None:
     efs = aws("efs")
     durations.set_factor(100)
     made = create(efs)

@@ -1,4 +1,4 @@
-"""What a client sees when it mounts a file system; where its files are, and that they go with it."""
+"""Mounting a file system: what a client sees, where the files are stored, and when they are deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from infra.components import iam
 from localcloud.aws import gateway
 from localcloud.aws.efs import contents
 from localcloud.aws.efs.mounting import Mounted, MountRefused, mount
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 
 
 @dataclass
@@ -81,7 +81,7 @@ class World:
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         asked = {"fileSystem": self.file_system, "accessPoint": point} | settings
-        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # what is due becomes available
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # apply the transitions that are due
         with gateway.LOCK:
             return mount(region=REGION, instance=instance or self.instance, **asked)
 
@@ -93,7 +93,7 @@ def world(aws: Client, tmp_path: Path) -> Iterator[World]:
     contents._root = None
 
 
-def test_an_access_points_root_is_made_at_the_first_mount_with_its_owner_and_permissions(world: World) -> None:
+def test_the_first_mount_creates_an_access_points_root_with_owner_and_permissions(world: World) -> None:
     mounted = world.mount(world.access_point("/a/b"))
     assert not mounted.read_only
     for folder in (mounted.folder, mounted.folder.parent):
@@ -109,7 +109,7 @@ def test_two_clients_see_the_same_files(world: World) -> None:
     assert (world.mount().folder / "shared" / "file").read_text() == "one"
 
 
-def test_files_go_with_their_file_system(world: World) -> None:
+def test_deleting_a_file_system_deletes_its_files(world: World) -> None:
     folder = world.mount(world.access_point()).folder
     world.efs.delete_mount_target(MountTargetId=world.target)
     world.efs.describe_mount_targets(FileSystemId=world.file_system)
@@ -118,7 +118,7 @@ def test_files_go_with_their_file_system(world: World) -> None:
     assert not folder.exists() and list((contents.root() or Path()).iterdir()) == []
 
 
-def test_files_of_an_earlier_local_cloud_go(world: World) -> None:
+def test_files_of_an_earlier_local_cloud_are_deleted(world: World) -> None:
     world.mount()
     root = contents.root()
     assert root and list(root.iterdir())
@@ -156,7 +156,7 @@ def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(worl
     )
 
 
-def test_a_mount_target_that_lets_nobody_in_is_a_time_out(world: World) -> None:
+def test_a_mount_target_without_ingress_times_out(world: World) -> None:
     world.close()
     assert refused(world) == (
         f"mount.nfs4: Connection timed out: no security group of mount target {world.target} ({world.target_group}) "
@@ -166,7 +166,7 @@ def test_a_mount_target_that_lets_nobody_in_is_a_time_out(world: World) -> None:
     world.mount()
 
 
-def test_a_node_with_another_security_group_is_not_let_in(world: World) -> None:
+def test_a_node_outside_the_allowed_security_group_cannot_mount(world: World) -> None:
     assert "Connection timed out" in refused(world, instance=world.launch(group=world.target_group))
 
 
@@ -181,7 +181,7 @@ def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> 
     assert refused(world, encrypted=False).endswith(f"the policy of file system {world.file_system} refuses a client without TLS")
 
 
-def test_a_policy_that_does_not_let_write_gives_a_read_only_mount(world: World) -> None:
+def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World) -> None:
     arn = world.efs.describe_file_systems()["FileSystems"][0]["FileSystemArn"]
     statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientMount", "Resource": arn}
     world.efs.put_file_system_policy(
@@ -198,7 +198,7 @@ def test_a_path_that_is_not_in_the_file_system_is_refused(world: World, path: st
     assert "No such file or directory" in refused(world, path=path)
 
 
-def test_an_access_point_without_creation_info_makes_no_directory(world: World) -> None:
+def test_an_access_point_without_creation_info_creates_no_directory(world: World) -> None:
     assert "No such file or directory" in refused(world, world.access_point("/missing", creation=False))
     (world.mount().folder / "link").symlink_to("/etc")
     assert "No such file or directory" in refused(world, world.access_point("/link"))

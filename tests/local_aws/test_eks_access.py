@@ -1,11 +1,11 @@
-"""Who reaches a cluster, and as whom its pods reach AWS: access entries and Pod Identity associations; and everybody's tags."""
+"""Access entries, Pod Identity associations, and tags of every EKS resource."""
 
 import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws.account import ACCOUNT, USER_ARN
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 
@@ -28,14 +28,14 @@ def world(aws: Client) -> World:
         ("FARGATE_LINUX", "system:node:{{EC2PrivateDNSName}}", ["system:node-proxier", "system:nodes"]),
     ],
 )
-def test_an_entry_is_somebody_in_kubernetes(world: World, kind: str, username: str, groups: list[str]) -> None:
+def test_an_access_entry_maps_a_principal_to_a_kubernetes_user(world: World, kind: str, username: str, groups: list[str]) -> None:
     created = world.eks.create_access_entry(clusterName="demo", principalArn=world.admin_role, type=kind)["accessEntry"]
     assert (created["type"], created["username"], created["kubernetesGroups"]) == (kind, username, groups)
     prefix = f"arn:aws:eks:{REGION}:{ACCOUNT}:access-entry/demo/role/{ACCOUNT}/admin/"
     assert created["accessEntryArn"].startswith(prefix)
 
 
-def test_a_user_is_known_by_arn_and_a_role_without_its_path(world: World) -> None:
+def test_user_names_are_a_users_arn_and_a_roles_arn_without_path(world: World) -> None:
     user = world.client("iam").create_user(UserName="ada")["User"]["Arn"]
     role = world.client("iam").create_role(
         Path="/teams/mpi/", RoleName="ops", AssumeRolePolicyDocument=trust("ec2.amazonaws.com")
@@ -48,7 +48,7 @@ def test_a_user_is_known_by_arn_and_a_role_without_its_path(world: World) -> Non
         assert entry["username"] == username
 
 
-def test_a_principal_of_another_account_is_taken_on_trust(world: World) -> None:
+def test_a_principal_of_another_account_is_accepted_unchecked(world: World) -> None:
     arn = "arn:aws:iam::999999999999:role/partner"
     assert world.eks.create_access_entry(clusterName="demo", principalArn=arn)["accessEntry"]["principalArn"] == arn
 
@@ -82,7 +82,7 @@ def test_access_policies_are_listed(world: World) -> None:
     assert {POLICIES + name for name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy", "AmazonEKSViewPolicy")} <= arns
 
 
-def test_whoever_assumed_a_role_creates_a_cluster_as_that_role(aws: Client) -> None:
+def test_a_cluster_created_in_a_role_session_belongs_to_the_role(aws: Client) -> None:
     world = World(aws)
     account = f'{{"Effect":"Allow","Principal":{{"AWS":"arn:aws:iam::{ACCOUNT}:root"}},"Action":"sts:AssumeRole"}}'
     role = world.role("deployer", f'{{"Version":"2012-10-17","Statement":[{account}]}}')
@@ -100,7 +100,7 @@ def test_whoever_assumed_a_role_creates_a_cluster_as_that_role(aws: Client) -> N
 # --- Pod Identity
 
 
-def test_an_association_is_made_found_changed_and_deleted(world: World) -> None:
+def test_an_association_is_created_found_changed_and_deleted(world: World) -> None:
     other = world.role("other", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
     made = world.eks.create_pod_identity_association(
         clusterName="demo", namespace="jobs", serviceAccount="mpi", roleArn=world.pod_role, tags={"team": "mpi"}
@@ -129,7 +129,7 @@ def test_a_target_role_gets_an_external_id(world: World) -> None:
 # --- tags
 
 
-def test_everything_of_a_cluster_can_be_tagged(world: World) -> None:
+def test_every_eks_resource_can_be_tagged(world: World) -> None:
     eks = world.eks
     association = {"namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role}
     arns = [

@@ -1,4 +1,4 @@
-"""EKS add-ons: versions, settings, roles, and health that depends on nodes."""
+"""EKS add-ons: versions, configuration, roles, and health that depends on nodes."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from infra import versions as pinned
 from localcloud.aws.eks import addon_catalogue, versions
-from tests.local_aws.clients import Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import Client
+from testkit.eks_world import World
 
 DEPLOYMENTS = ("coredns", "metrics-server", "aws-efs-csi-driver", "aws-ebs-csi-driver")
 DAEMON_SETS = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent")
@@ -23,7 +23,7 @@ def world(aws: Client) -> World:
 
 
 def addon(world: World, name: str, **settings: Any) -> dict[str, Any]:
-    """A new add-on, as it is once its time has passed."""
+    """Create an add-on; return it once its creation time has passed."""
     world.eks.create_addon(clusterName="demo", addonName=name, **settings)
     return describe(world, name)
 
@@ -47,12 +47,12 @@ def test_every_pinned_version_is_in_the_catalogue(kubernetes: str) -> None:
 
 @pytest.mark.parametrize("kubernetes", list(versions.VERSIONS))
 @pytest.mark.parametrize("name", NAMES)
-def test_every_add_on_has_a_default_version_for_every_kubernetes(name: str, kubernetes: str) -> None:
+def test_every_add_on_has_a_default_version_for_every_kubernetes_version(name: str, kubernetes: str) -> None:
     offered = addon_catalogue.CATALOGUE[name]
     assert offered.supports(offered.default(kubernetes), kubernetes)
 
 
-def test_versions_are_told_with_what_they_are_for(world: World) -> None:
+def test_add_on_versions_list_their_compatibilities(world: World) -> None:
     [info] = world.eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.35")["addons"]
     compatibilities = {item["addonVersion"]: item["compatibilities"] for item in info["addonVersions"]}
     assert all([found["clusterVersion"] for found in each] == ["1.35"] for each in compatibilities.values())
@@ -67,7 +67,7 @@ def test_the_list_of_add_ons_can_be_filtered(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", DAEMON_SETS)
-def test_an_add_on_of_daemon_sets_is_active_without_nodes(world: World, name: str) -> None:
+def test_a_daemonset_add_on_is_active_without_nodes(world: World, name: str) -> None:
     created = world.eks.create_addon(clusterName="demo", addonName=name)["addon"]
     assert created["status"] == "CREATING"
     assert describe(world, name)["status"] == "ACTIVE"
@@ -87,11 +87,11 @@ def test_an_add_on_with_a_deployment_is_degraded_until_a_node_can_run_it(world: 
     assert (after["status"], after["health"]["issues"]) == ("ACTIVE", [])
 
 
-def test_the_default_version_is_taken_where_none_is_named(world: World) -> None:
+def test_without_a_version_the_default_is_used(world: World) -> None:
     assert addon(world, "vpc-cni")["addonVersion"] == "v1.22.4-eksbuild.3"
 
 
-def test_settings_are_kept_and_an_update_replaces_them(world: World) -> None:
+def test_configuration_values_are_kept_and_replaced_by_an_update(world: World) -> None:
     first = json.dumps(
         {"enableNetworkPolicy": "true", "env": {"WARM_IP_TARGET": "4"}, "nodeAgent": {"enablePolicyEventLogs": "true"}}
     )
@@ -103,11 +103,11 @@ def test_settings_are_kept_and_an_update_replaces_them(world: World) -> None:
     assert (after["addonVersion"], after["configurationValues"], after["status"]) == ("v1.22.4-eksbuild.3", "{}", "ACTIVE")
 
 
-def test_settings_may_be_yaml(world: World) -> None:
+def test_configuration_values_may_be_yaml(world: World) -> None:
     assert addon(world, "coredns", configurationValues="replicaCount: 3\n")["configurationValues"] == "replicaCount: 3\n"
 
 
-def test_a_role_for_the_service_account_is_an_association_that_comes_and_goes_with_the_add_on(world: World) -> None:
+def test_an_add_ons_pod_identity_association_is_created_and_deleted_with_it(world: World) -> None:
     created = addon(world, "vpc-cni", podIdentityAssociations=[{"serviceAccount": "aws-node", "roleArn": world.pod_role}])
     [arn] = created["podIdentityAssociations"]
     [association] = world.eks.list_pod_identity_associations(clusterName="demo")["associations"]
@@ -123,7 +123,7 @@ def test_a_role_for_the_service_account_is_an_association_that_comes_and_goes_wi
     assert world.eks.list_pod_identity_associations(clusterName="demo")["associations"] == []
 
 
-def test_a_cluster_upgrade_leaves_add_ons_alone_and_they_follow(world: World) -> None:
+def test_a_cluster_upgrade_leaves_add_ons_alone_until_they_are_updated(world: World) -> None:
     world.cluster("older", version="1.34")
     world.eks.create_addon(clusterName="older", addonName="kube-proxy")
     world.eks.update_cluster_version(name="older", version="1.35")

@@ -1,4 +1,4 @@
-"""EKS clusters: what they show, what they make, how they change and go."""
+"""EKS clusters: description, created resources, changes and deletion."""
 
 import base64
 from typing import Any
@@ -10,8 +10,8 @@ from cryptography import x509
 from localcloud.aws import durations, events
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from localcloud.aws.eks import clusters
-from tests.local_aws.clients import REGION, Client, LocalAws
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client, LocalAws
+from testkit.eks_world import World
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def world(aws: Client) -> World:
 
 
 def update(world: World, **change: Any) -> dict[str, Any]:
-    """Change the cluster and return the update, done."""
+    """Change the cluster; return the finished update."""
     identifier = world.eks.update_cluster_config(name="demo", **change)["update"]["id"]
     done: dict[str, Any] = world.eks.describe_update(name="demo", updateId=identifier)["update"]
     return done
@@ -34,7 +34,7 @@ def test_a_cluster_is_creating_at_first_and_then_active_with_an_endpoint(world: 
     assert active["endpoint"].endswith(f".{REGION}.eks.amazonaws.com")
 
 
-def test_a_cluster_without_wishes_is_what_eks_makes_of_it(world: World) -> None:
+def test_a_cluster_with_defaults_matches_eks_defaults(world: World) -> None:
     cluster = world.cluster(accessConfig=None)
     assert cluster["version"] == "1.35"
     assert cluster["accessConfig"] == {"bootstrapClusterCreatorAdminPermissions": True, "authenticationMode": "CONFIG_MAP"}
@@ -53,7 +53,7 @@ def test_a_vpc_outside_of_10_gets_services_in_10_100(world: World) -> None:
     assert world.cluster(vpc={"subnetIds": subnets})["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
 
 
-def test_a_cluster_keeps_what_it_was_told(world: World) -> None:
+def test_a_cluster_keeps_its_requested_settings(world: World) -> None:
     key = world.key()
     cluster = world.cluster(
         version="1.34",
@@ -75,7 +75,7 @@ def test_a_cluster_keeps_what_it_was_told(world: World) -> None:
     assert cluster["tags"] == {"cost-center": "research"}
 
 
-def test_every_cluster_has_an_endpoint_an_issuer_and_a_certificate_of_its_own(world: World) -> None:
+def test_every_cluster_has_its_own_endpoint_issuer_and_certificate(world: World) -> None:
     first, second = world.cluster("first"), world.cluster("second")
     assert first["endpoint"] != second["endpoint"]
     assert first["identity"]["oidc"]["issuer"] != second["identity"]["oidc"]["issuer"]
@@ -99,7 +99,7 @@ def test_a_realizer_gives_a_cluster_its_endpoint_and_certificate(world: World) -
     assert (actions[0], actions[-1]) == ("created", "gone")
 
 
-def test_the_cluster_security_group_joins_its_members_and_lets_them_out(world: World) -> None:
+def test_the_cluster_security_group_allows_its_members_and_all_egress(world: World) -> None:
     group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
     group = world.ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
     assert group["GroupName"].startswith("eks-cluster-sg-demo-")
@@ -120,7 +120,7 @@ def test_the_control_plane_has_an_interface_in_each_zone_with_its_security_group
     assert groups == {vpc["clusterSecurityGroupId"], extra}
 
 
-def test_a_deleted_cluster_takes_security_group_and_interfaces_with_it(world: World) -> None:
+def test_deleting_a_cluster_deletes_its_security_group_and_interfaces(world: World) -> None:
     group_id = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"]
     assert world.eks.delete_cluster(name="demo")["cluster"]["status"] == "DELETING"
     assert world.eks.list_clusters()["clusters"] == []
@@ -128,8 +128,8 @@ def test_a_deleted_cluster_takes_security_group_and_interfaces_with_it(world: Wo
     assert group_id not in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
 
 
-def test_a_cluster_security_group_that_another_group_names_is_left_behind(world: World) -> None:
-    """As EKS does: it cannot delete it."""
+def test_a_cluster_security_group_referenced_by_another_group_is_left_behind(world: World) -> None:
+    """EKS cannot delete it either."""
     group_id, other = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"], world.security_group()
     world.ec2.authorize_security_group_ingress(
         GroupId=other, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}]
@@ -139,7 +139,7 @@ def test_a_cluster_security_group_that_another_group_names_is_left_behind(world:
     assert group_id in [group["GroupId"] for group in world.ec2.describe_security_groups()["SecurityGroups"]]
 
 
-def test_the_creator_is_admin_of_a_new_cluster_if_that_is_wanted(world: World) -> None:
+def test_the_creator_becomes_admin_only_if_requested(world: World) -> None:
     world.cluster("wanted")
     world.cluster("unwanted", accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False})
     assert world.eks.list_access_entries(clusterName="wanted")["accessEntries"] == [USER_ARN]
@@ -148,7 +148,7 @@ def test_the_creator_is_admin_of_a_new_cluster_if_that_is_wanted(world: World) -
     assert world.eks.list_access_entries(clusterName="unwanted")["accessEntries"] == []
 
 
-def test_creating_again_with_the_same_token_is_the_same_cluster(world: World) -> None:
+def test_the_same_client_token_returns_the_same_cluster(world: World) -> None:
     request = world.cluster_request(clientRequestToken="once")
     first = world.eks.create_cluster(**request)["cluster"]
     assert world.eks.create_cluster(**request)["cluster"]["arn"] == first["arn"]
@@ -176,7 +176,7 @@ def test_creating_again_with_the_same_token_is_the_same_cluster(world: World) ->
     ],
     ids=["logging", "upgrade policy", "deletion protection"],
 )
-def test_a_change_is_an_update_that_takes_effect(
+def test_a_change_is_recorded_as_an_update_and_takes_effect(
     world: World, change: dict[str, Any], update_type: str, member: str, expected: Any
 ) -> None:
     world.cluster()
@@ -228,7 +228,7 @@ def test_a_version_goes_up_one_minor_at_a_time(world: World) -> None:
     assert len(world.eks.list_updates(name="demo")["updateIds"]) == 2
 
 
-def test_while_an_update_runs_the_cluster_is_updating_and_takes_no_other(world: World) -> None:
+def test_a_cluster_accepts_one_update_at_a_time(world: World) -> None:
     world.cluster()
     durations.set_factor(1)
     started = world.eks.update_cluster_config(name="demo", deletionProtection=True)["update"]
@@ -251,7 +251,7 @@ def test_deletion_protection_is_enforced_until_it_is_lifted(world: World) -> Non
 # --- versions
 
 
-def test_offered_versions_come_with_their_support(world: World) -> None:
+def test_cluster_versions_list_their_support_dates(world: World) -> None:
     found = {item["clusterVersion"]: item for item in world.eks.describe_cluster_versions()["clusterVersions"]}
     assert list(found) == ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]
     assert [name for name, item in found.items() if item["defaultVersion"]] == ["1.35"]
@@ -271,7 +271,7 @@ def test_offered_versions_come_with_their_support(world: World) -> None:
     ],
     ids=str,
 )
-def test_versions_can_be_asked_for(world: World, asked: dict[str, Any], expected: list[str]) -> None:
+def test_cluster_versions_can_be_filtered(world: World, asked: dict[str, Any], expected: list[str]) -> None:
     assert [item["clusterVersion"] for item in world.eks.describe_cluster_versions(**asked)["clusterVersions"]] == expected
 
 
@@ -279,7 +279,7 @@ def test_versions_can_be_asked_for(world: World, asked: dict[str, Any], expected
 
 
 class Clock:
-    """Minutes pass when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -291,7 +291,7 @@ class Clock:
         self.seconds += 60 * minutes
 
 
-def test_at_aws_s_pace_a_control_plane_takes_nine_minutes_and_nodes_two_and_a_half(
+def test_at_factor_one_a_control_plane_takes_nine_minutes_and_nodes_two_and_a_half(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -324,7 +324,7 @@ def test_a_list_comes_in_pages(world: World) -> None:
     assert [page["clusters"] for page in pages] == [["a", "b"], ["c"]]
 
 
-def test_a_server_makes_changes_and_deletes_a_cluster_too(server: LocalAws) -> None:
+def test_the_server_creates_changes_and_deletes_a_cluster(server: LocalAws) -> None:
     world = World(lambda service: server.client(service))
     arn = world.cluster()["arn"]
     world.eks.tag_resource(resourceArn=arn, tags={"team": "mpi"})

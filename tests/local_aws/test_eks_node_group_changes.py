@@ -1,12 +1,12 @@
-"""How node groups change: sizes, labels, taints, images and versions."""
+"""Node group changes: sizes, labels, taints, images and versions."""
 
 import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import durations
 from localcloud.aws.ec2 import capacity_reservations
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World
 
 GPU = "g5.xlarge"
 
@@ -30,8 +30,8 @@ def test_sizes_change_in_place(world: World) -> None:
     assert world.instance_ids() == set()
 
 
-def test_the_desired_size_is_the_auto_scaling_group_s(world: World) -> None:
-    """The cluster autoscaler changes it there."""
+def test_the_desired_size_follows_the_auto_scaling_group(world: World) -> None:
+    """The cluster autoscaler changes it on the Auto Scaling group."""
     group = world.node_group()
     name = group["resources"]["autoScalingGroups"][0]["name"]
     world.autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
@@ -136,7 +136,7 @@ def test_without_spare_capacity_only_the_minimal_strategy_gets_through(
     assert (world.auto_scaling_group()["MaxSize"], world.auto_scaling_group()["DesiredCapacity"]) == (2, 2)
 
 
-def test_while_an_update_runs_the_group_is_updating_and_takes_no_other(world: World) -> None:
+def test_a_node_group_accepts_one_update_at_a_time(world: World) -> None:
     world.node_group()
     durations.set_factor(1)
     started = world.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", scalingConfig={"desiredSize": 2})[

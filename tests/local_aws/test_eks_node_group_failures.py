@@ -1,12 +1,12 @@
-"""Node groups that fail, as AWS lets them fail: with a status and an issue that says why."""
+"""Failing node groups: the status and the health issue that AWS reports."""
 
 import pytest
 
 from localcloud.aws import faults
 from localcloud.aws.ec2 import capacity_reservations, instance_types
 from localcloud.aws.faults import Fault
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import ZONES, World, issues
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import ZONES, World, issues
 
 GPU = "g5.xlarge"
 
@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
     return world
 
 
-def test_capacity_that_ec2_does_not_have_fails_the_creation(world: World) -> None:
+def test_insufficient_capacity_fails_the_creation(world: World) -> None:
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have sufficient capacity."))
     group = world.node_group()
     assert group["status"] == "CREATE_FAILED"
@@ -67,7 +67,7 @@ def test_a_reservation_that_is_too_small_fails_the_creation(world: World) -> Non
     assert "ReservationCapacityExceeded" in message
 
 
-def test_an_interface_layout_that_the_type_does_not_take_fails_the_creation(world: World) -> None:
+def test_an_interface_layout_that_the_type_does_not_support_fails_the_creation(world: World) -> None:
     groups = [world.describe()["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     template = world.template(
         NetworkInterfaces=[{"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "efa", "Groups": groups}]
@@ -89,7 +89,7 @@ def test_without_a_pod_network_nodes_do_not_become_ready(aws: Client) -> None:
     assert world.node_group("later")["status"] == "ACTIVE"
 
 
-def test_nodes_that_security_groups_keep_from_the_control_plane_do_not_join(world: World) -> None:
+def test_nodes_whose_security_groups_block_the_control_plane_do_not_join(world: World) -> None:
     template = world.template(SecurityGroupIds=[world.security_group()])
     group = world.node_group(launchTemplate=template)
     assert (group["status"], issues(group)) == (
@@ -98,14 +98,14 @@ def test_nodes_that_security_groups_keep_from_the_control_plane_do_not_join(worl
     )
 
 
-def test_nodes_that_the_control_plane_lets_in_join_without_its_security_group(world: World) -> None:
+def test_nodes_with_ingress_to_the_control_plane_join_without_its_security_group(world: World) -> None:
     own, cluster_group = world.security_group(), world.describe()["resourcesVpcConfig"]["clusterSecurityGroupId"]
     https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "UserIdGroupPairs": [{"GroupId": own}]}
     world.ec2.authorize_security_group_ingress(GroupId=cluster_group, IpPermissions=[https])
     assert world.node_group(launchTemplate=world.template(SecurityGroupIds=[own]))["status"] == "ACTIVE"
 
 
-def test_an_own_image_that_is_told_no_cluster_does_not_join(world: World) -> None:
+def test_a_custom_ami_without_cluster_details_does_not_join(world: World) -> None:
     image = world.client("ssm").get_parameter(Name="/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64")[
         "Parameter"
     ]["Value"]
@@ -125,7 +125,7 @@ def test_nodes_of_a_public_subnet_need_public_addresses(world: World) -> None:
     assert world.node_group("with")["status"] == "ACTIVE"
 
 
-def test_a_failed_node_group_can_be_deleted_and_made_again(world: World) -> None:
+def test_a_failed_node_group_can_be_deleted_and_created_again(world: World) -> None:
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity"))
     assert world.node_group()["status"] == "CREATE_FAILED"
     world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
@@ -143,7 +143,7 @@ def test_a_scale_up_that_fails_makes_the_group_degraded_until_it_succeeds(world:
     assert (world.describe_group()["status"], len(world.instance_ids())) == ("ACTIVE", 3)
 
 
-def test_what_eks_made_and_somebody_deleted_is_missed(world: World) -> None:
+def test_deleting_a_resource_that_eks_created_makes_the_node_group_degraded(world: World) -> None:
     group = world.node_group(scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": 0})
     uuid = group["nodegroupArn"].rsplit("/", 1)[-1]
     world.ec2.delete_launch_template(LaunchTemplateName=f"eks-{uuid}")

@@ -1,4 +1,4 @@
-"""Managed node groups: what they are made of, and that they go without a trace."""
+"""Managed node groups: their resources, and deletion without a trace."""
 
 import base64
 from typing import Any
@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import events
 from localcloud.aws.ec2 import capacity_reservations, instance_types
-from tests.local_aws.clients import REGION, Client, LocalAws
-from tests.local_aws.eks_world import World, issues
+from testkit.aws_clients import REGION, Client, LocalAws
+from testkit.eks_world import World, issues
 
 GPU = "g5.xlarge"
 
@@ -22,7 +22,7 @@ def world(aws: Client) -> World:
 
 
 def mime(kind: str, text: str) -> str:
-    """User data of one part, as a launch template carries it."""
+    """User data with one MIME part, as a launch template carries it."""
     document = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: {kind}\n\n{text}\n--b--\n'
     return base64.b64encode(document.encode()).decode()
 
@@ -35,7 +35,7 @@ def test_a_node_group_is_creating_at_first_and_then_active_with_instances(world:
     assert [instance["State"]["Name"] for instance in world.instances(group)] == ["running"]
 
 
-def test_a_node_group_without_wishes_is_what_eks_makes_of_it(world: World) -> None:
+def test_a_node_group_with_defaults_matches_eks_defaults(world: World) -> None:
     group = world.node_group(scalingConfig=None)
     assert group["scalingConfig"] == {"minSize": 1, "maxSize": 2, "desiredSize": 2}
     assert group["instanceTypes"] == ["t3.medium"]
@@ -51,7 +51,7 @@ def test_an_arm_type_gets_an_arm_image(world: World) -> None:
     assert world.node_group(instanceTypes=["m7g.large"])["amiType"] == "AL2023_ARM_64_STANDARD"
 
 
-def test_a_node_group_keeps_what_it_was_told(world: World) -> None:
+def test_a_node_group_keeps_its_requested_settings(world: World) -> None:
     settings: dict[str, Any] = {
         "labels": {"gpumpi.io/pool": "train"},
         "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}],
@@ -63,7 +63,7 @@ def test_a_node_group_keeps_what_it_was_told(world: World) -> None:
     assert {name: group[name] for name in settings} == settings
 
 
-def test_the_auto_scaling_group_is_as_eks_makes_it(world: World) -> None:
+def test_the_auto_scaling_group_matches_the_one_that_eks_creates(world: World) -> None:
     group = world.node_group(subnets=world.subnets[:2], scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 2})
     scaling = world.auto_scaling_group()
     uuid = group["nodegroupArn"].rsplit("/", 1)[-1]
@@ -80,7 +80,7 @@ def test_the_auto_scaling_group_is_as_eks_makes_it(world: World) -> None:
     assert {instance["SubnetId"] for instance in world.instances(group)} == set(world.subnets[:2])
 
 
-def test_instances_get_eks_s_image_profile_security_group_and_boot_text(world: World) -> None:
+def test_instances_get_eks_image_profile_security_group_and_user_data(world: World) -> None:
     cluster, group = world.describe(), world.node_group(instanceTypes=[GPU], amiType="AL2023_x86_64_NVIDIA")
     [instance] = world.instances(group)
     parameter = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
@@ -121,7 +121,7 @@ def test_the_instance_type_may_be_the_template_s(world: World) -> None:
     assert [instance["InstanceType"] for instance in world.instances(group)] == ["m7i.xlarge"]
 
 
-def test_an_own_image_joins_by_its_own_boot_text(world: World) -> None:
+def test_a_custom_ami_joins_through_its_own_user_data(world: World) -> None:
     image = world.client("ssm").get_parameter(Name="/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64")[
         "Parameter"
     ]["Value"]
@@ -160,12 +160,12 @@ def test_the_node_role_gets_an_access_entry_for_nodes(world: World) -> None:
     assert entry["kubernetesGroups"] == ["system:nodes"]
 
 
-def test_a_group_of_no_nodes_is_active_and_has_no_instance(world: World) -> None:
+def test_a_node_group_of_size_zero_is_active_without_instances(world: World) -> None:
     group = world.node_group(scalingConfig={"minSize": 0, "maxSize": 8, "desiredSize": 0})
     assert (group["status"], world.instances(group)) == ("ACTIVE", [])
 
 
-def test_realizers_hear_of_node_groups(world: World) -> None:
+def test_realizers_receive_node_group_events(world: World) -> None:
     seen: list[events.Event] = []
     unregister = events.register(seen.append)
     try:
@@ -203,7 +203,7 @@ def test_a_role_in_use_by_a_node_group_cannot_be_deleted(world: World) -> None:
         world.client("iam").delete_role(RoleName="node")
 
 
-def test_a_server_makes_sizes_and_deletes_a_node_group_too(server: LocalAws) -> None:
+def test_the_server_creates_resizes_and_deletes_a_node_group(server: LocalAws) -> None:
     world = World(lambda service: server.client(service))
     world.cluster()
     group = world.node_group()

@@ -1,4 +1,4 @@
-"""What EKS shows waits for whoever makes clusters and nodes real."""
+"""EKS statuses wait for the registered realizers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 
 from localcloud.aws import events
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
-from tests.local_aws.clients import Client
-from tests.local_aws.eks_world import World
+from testkit.aws_clients import Client
+from testkit.eks_world import World
 
 
 class Realizer:
-    """Says of each kind of thing what a test lets it say."""
+    """A realizer that answers what the test tells it to."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
@@ -47,7 +47,7 @@ def group_is(world: World) -> str:
     return str(world.describe_group()["status"])
 
 
-def test_a_cluster_is_created_and_deleted_when_it_really_is(world: World, realizer: Realizer) -> None:
+def test_a_cluster_is_active_and_deleted_only_when_its_realizer_is_done(world: World, realizer: Realizer) -> None:
     realizer.says["cluster"] = WAIT
     assert world.cluster()["status"] == "CREATING"
     assert cluster_is(world) == "CREATING"
@@ -61,7 +61,7 @@ def test_a_cluster_is_created_and_deleted_when_it_really_is(world: World, realiz
     assert world.eks.list_clusters()["clusters"] == []
 
 
-def test_a_cluster_that_cannot_live_is_failed_with_the_reason_and_can_be_deleted(world: World, realizer: Realizer) -> None:
+def test_a_cluster_that_cannot_start_is_failed_with_the_reason_and_can_be_deleted(world: World, realizer: Realizer) -> None:
     realizer.says["cluster"] = Progress(True, "etcd ended with exit code 1")
     record = world.cluster()
     assert record["status"] == "FAILED"
@@ -72,7 +72,7 @@ def test_a_cluster_that_cannot_live_is_failed_with_the_reason_and_can_be_deleted
     assert world.eks.list_clusters()["clusters"] == []
 
 
-def test_an_update_is_told_when_it_begins_and_lasts_until_it_is_done(world: World, realizer: Realizer) -> None:
+def test_a_realizer_learns_of_an_update_and_ends_it(world: World, realizer: Realizer) -> None:
     world.cluster(version="1.34")
     realizer.heard.clear()
     realizer.says["cluster"] = WAIT
@@ -91,7 +91,7 @@ def test_an_update_is_told_when_it_begins_and_lasts_until_it_is_done(world: Worl
     assert (status(), cluster_is(world), world.describe("demo")["version"]) == ("Failed", "ACTIVE", "1.35")
 
 
-def test_a_node_group_is_there_and_gone_when_its_nodes_are(world: World, realizer: Realizer) -> None:
+def test_a_node_group_is_active_and_deleted_only_when_its_nodes_are(world: World, realizer: Realizer) -> None:
     world.cluster()
     realizer.says["node-group"] = WAIT
     assert world.node_group()["status"] == "CREATING"
@@ -123,7 +123,7 @@ def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: 
 
 
 class NoMonitoredNodes(Realizer):
-    """Whose instances do not become nodes if they are monitored."""
+    """A realizer whose monitored instances never become nodes."""
 
     refused: str = ""
 
@@ -137,9 +137,7 @@ class NoMonitoredNodes(Realizer):
 
 
 @pytest.mark.parametrize(("strategy", "kept"), [("DEFAULT", 2), ("MINIMAL", 1)])
-def test_new_nodes_that_never_join_fail_an_update_which_leaves_as_many_nodes_as_there_were(
-    world: World, strategy: str, kept: int
-) -> None:
+def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(world: World, strategy: str, kept: int) -> None:
     world.cluster()
     template = world.template(EbsOptimized=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 2}

@@ -1,4 +1,4 @@
-"""Facts are read from the local AWS through AWS's public API, what moto lacks included."""
+"""Facts come from the local AWS through AWS's public API, including what moto lacks."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from localcloud.aws.account import ACCESS_KEY_ID, USER_ARN
-from tests.local_aws.clients import REGION, Client
+from testkit.aws_clients import REGION, Client
 from tests.pure.world import load
 
 
@@ -67,7 +67,7 @@ def _reserved(name: str, reservation: str) -> dict[str, Any]:
     return {"name": name, "instanceType": "p5.48xlarge", "maxSize": 2, "capacity": capacity}
 
 
-def test_what_a_stack_has_is_found_by_its_tags(aws: Client) -> None:
+def test_a_stacks_resources_are_found_by_their_tags(aws: Client) -> None:
     ec2, eks, iam = aws("ec2"), aws("eks"), aws("iam")
     tag = {"Key": "gpumpi:stack", "Value": "up"}
     vpc_tags = [{"ResourceType": "vpc", "Tags": [tag]}]

@@ -1,4 +1,4 @@
-"""Calls made to fail."""
+"""Injected faults."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.aws import calls, faults
 from localcloud.aws.faults import Fault
-from tests.local_aws.clients import REGION, Client, LocalAws
+from testkit.aws_clients import REGION, Client, LocalAws
 
 
 def error_of(call: Any, **params: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
         ("sts", "GetCallerIdentity", "get_caller_identity", {}, "RegionDisabledException", 403),
     ],
 )
-def test_a_call_of_any_protocol_fails_as_it_would_on_aws(
+def test_a_fault_in_any_protocol_looks_like_awss_error(
     aws: Client, service: str, operation: str, method: str, params: dict[str, Any], code: str, status: int
 ) -> None:
     faults.add(Fault(service, operation, code, "Said so."))
@@ -46,7 +46,7 @@ def test_a_call_of_any_protocol_fails_as_it_would_on_aws(
     assert error["ResponseMetadata"]["HTTPStatusCode"] == status
 
 
-def test_it_fails_as_often_as_asked_and_then_passes(aws: Client) -> None:
+def test_a_fault_with_a_count_fails_that_often_and_then_passes(aws: Client) -> None:
     faults.add(Fault("ec2", "CreateVpc", "VpcLimitExceeded", times=2))
     ec2 = aws("ec2")
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_a_reset_forgets_faults(server: LocalAws) -> None:
     server.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")
 
 
-def test_faults_can_be_called_off(server: LocalAws) -> None:
+def test_faults_can_be_removed(server: LocalAws) -> None:
     server.control("POST", "faults", {"service": "s3", "operation": "ListBuckets", "code": "SlowDown"})
     server.control("DELETE", "faults")
     assert server.client("s3").list_buckets()["Buckets"] == []

@@ -1,4 +1,4 @@
-"""The way of a request: recognised, extended, refused, told."""
+"""Requests through the gateway: recognition, extensions, refusals, events."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from localcloud.aws import calls, events, patching
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.events import Event
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 
 Extend = Callable[[str, str, patching.Handler], None]
 
@@ -58,7 +58,7 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
         ("s3", "GetBucketAbac", "get_bucket_abac", {"Bucket": "some-bucket"}, {"AbacStatus": {"Status": "Enabled"}}),
     ],
 )
-def test_an_extension_sees_a_request_and_gives_an_answer_as_boto3_does(
+def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
     aws: Client, extend: Extend, service: str, operation: str, method: str, params: dict[str, Any], answer: dict[str, Any]
 ) -> None:
     seen: list[Call] = []
@@ -85,7 +85,7 @@ def test_an_extension_may_amend_what_moto_answers(aws: Client, extend: Extend) -
     assert {vpc["OwnerId"] for vpc in aws("ec2").describe_vpcs()["Vpcs"]} == {"someone"}
 
 
-def test_a_refusal_of_moto_passes_through_an_extension(aws: Client, extend: Extend) -> None:
+def test_motos_refusal_passes_through_an_extension(aws: Client, extend: Extend) -> None:
     extend("ec2", "DescribeVpcs", lambda call: call.moto())
     assert error_of(aws("ec2").describe_vpcs, VpcIds=["vpc-00000000"])["Error"]["Code"] == "InvalidVpcID.NotFound"
 
@@ -99,7 +99,7 @@ def test_a_refusal_of_moto_passes_through_an_extension(aws: Client, extend: Exte
         (KeyError("surprise"), "InternalError", 500),
     ],
 )
-def test_what_an_extension_raises_becomes_an_error_of_the_service(
+def test_an_extensions_exception_becomes_a_service_error(
     aws: Client, extend: Extend, caplog: pytest.LogCaptureFixture, error: Exception, code: str, status: int
 ) -> None:
     def handler(call: Call) -> None:
@@ -126,11 +126,11 @@ def test_an_operation_cannot_be_extended_twice(extend: Extend) -> None:
     ("operation", "reads"),
     [("DescribeVpcs", True), ("GetCallerIdentity", True), ("ListRoles", True), ("HeadBucket", True), ("CreateVpc", False)],
 )
-def test_what_only_looks_is_a_read(operation: str, reads: bool) -> None:
+def test_read_only_operations_count_as_reads(operation: str, reads: bool) -> None:
     assert calls.is_read(operation) == reads
 
 
-def test_every_realizer_hears_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_realizer_receives_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[tuple[str, str]] = []
 
     def broken(event: Event) -> None:

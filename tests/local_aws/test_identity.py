@@ -1,11 +1,11 @@
-"""Who calls: the engineer, an assumed role, temporary keys."""
+"""Caller identities: the engineer, an assumed role, temporary keys."""
 
 from typing import Any
 
 import pytest
 
 from localcloud.aws import account
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import EC2_TRUST, trust
 
 
@@ -41,7 +41,7 @@ def test_a_role_below_a_path_can_be_assumed(aws: Client) -> None:
     assert with_keys(aws, "sts", keys).get_caller_identity()["Arn"].endswith(":assumed-role/admin/session")
 
 
-def test_a_session_token_is_the_users(aws: Client) -> None:
+def test_a_session_token_identifies_the_user(aws: Client) -> None:
     keys = aws("sts").get_session_token()["Credentials"]
     assert with_keys(aws, "sts", keys).get_caller_identity()["Arn"] == account.USER_ARN
 

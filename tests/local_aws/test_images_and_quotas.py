@@ -1,4 +1,4 @@
-"""What a region offers: images, public parameters, quotas."""
+"""What a Region offers: images, public parameters, quotas."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.aws import quotas
 from localcloud.aws.images import KUBERNETES_PATCHES
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.refusals import Refusal
 
 SSM = "https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html"
@@ -93,7 +93,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("service", "refusal"), REFUSALS, ids=str)
-def test_a_region_refuses(aws: Client, service: str, refusal: Refusal) -> None:
+def test_ssm_and_quotas_refuse(aws: Client, service: str, refusal: Refusal) -> None:
     refusal.check(aws(service))
 
 
@@ -105,7 +105,7 @@ def quota(client: Any, code: str, default: bool = False) -> float:
 @pytest.mark.parametrize(
     "code", ["L-417A185B", "L-DB2E81BA", "L-1216C47A", "L-7212CCBC", "L-C4BD4855", "L-3819A6DF", "L-34B43A08"]
 )
-def test_the_local_account_was_granted_what_a_new_one_lacks(aws: Client, code: str) -> None:
+def test_the_local_account_has_gpu_quotas_that_a_new_account_lacks(aws: Client, code: str) -> None:
     client = aws("service-quotas")
     assert quota(client, code, default=True) <= 5
     assert quota(client, code) >= 10_000
@@ -120,7 +120,7 @@ def test_all_quotas_come_in_pages(aws: Client) -> None:
     assert all(item["QuotaArn"].startswith("arn:aws:servicequotas:us-west-2:123456789012:ec2/") for item in found)
 
 
-def test_a_quota_can_be_taken_away_until_the_next_reset(server: LocalAws) -> None:
+def test_a_lowered_quota_lasts_until_the_next_reset(server: LocalAws) -> None:
     server.control("PUT", "quotas", {"L-417A185B": 0})
     client = server.client("service-quotas")
     assert quota(client, "L-417A185B") == 0

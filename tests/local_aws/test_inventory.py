@@ -1,4 +1,4 @@
-"""The inventory finds whatever is left in an account, of whatever service, and nothing else."""
+"""The inventory finds everything left in an account, in every service, and nothing else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from localcloud.aws import inventory
 from localcloud.aws.call import backend_of
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.documents import EC2_TRUST, READ_OBJECTS
 
 HERE = {"LocationConstraint": "us-west-2"}
@@ -150,7 +150,7 @@ def test_a_new_account_has_nothing(aws: Client) -> None:
     assert inventory.leftovers() == []
 
 
-def test_looking_at_an_account_leaves_nothing(aws: Client) -> None:
+def test_reading_an_account_leaves_nothing(aws: Client) -> None:
     for service in ("ec2", "eks", "iam", "kms", "efs", "s3", "logs", "ssm", "sts", "autoscaling", "service-quotas"):
         client = aws(service)
         for method, operation in client.meta.method_to_api_mapping.items():
@@ -174,7 +174,7 @@ def test_an_orphan_is_found(aws: Client, what: str) -> None:
     assert service in {leftover.service for leftover in found}
 
 
-def test_a_leftover_is_named_by_its_place_and_id(aws: Client) -> None:
+def test_a_leftover_is_named_by_service_region_and_id(aws: Client) -> None:
     group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws))["GroupId"]
     leftover = next(found for found in inventory.leftovers() if found.key == group)
     assert (leftover.service, leftover.account, leftover.region) == ("ec2", "123456789012", "us-west-2")
@@ -187,13 +187,13 @@ def test_a_route_in_the_default_route_table_is_found_where_it_is(aws: Client) ->
     assert any(found.container.startswith("route_tables.") and "192.0.2.0/24" in found.key for found in inventory.leftovers())
 
 
-def test_what_another_account_has_is_found(aws: Client) -> None:
+def test_resources_of_another_account_are_found(aws: Client) -> None:
     backend_of("sqs", "111122223333", "us-west-2").create_queue("q", {})
     assert "111122223333" in {leftover.account for leftover in inventory.leftovers()}
 
 
 def delete_all(aws: Client) -> None:
-    """Make and delete one of much of what a cluster needs."""
+    """Create and delete most kinds of resources that a cluster needs."""
     ec2, iam, kms, logs, s3 = aws("ec2"), aws("iam"), aws("kms"), aws("logs"), aws("s3")
     tags = [{"Key": "stack", "Value": "s"}]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -231,7 +231,7 @@ def delete_all(aws: Client) -> None:
     s3.delete_bucket(Bucket="key-bucket")
 
 
-def test_what_is_deleted_leaves_nothing(aws: Client) -> None:
+def test_deleted_resources_leave_nothing(aws: Client) -> None:
     delete_all(aws)
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
@@ -254,13 +254,13 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
 
-def test_the_server_tells_its_leftovers(server: LocalAws) -> None:
+def test_the_server_reports_its_leftovers(server: LocalAws) -> None:
     assert server.control("GET", "inventory") == []
     server.client("sqs").create_queue(QueueName="forgotten")
     assert [found["key"] for found in server.control("GET", "inventory")] == ["forgotten"]
 
 
-def test_what_was_there_before_may_stay_but_not_change(aws: Client) -> None:
+def test_prerequisites_may_stay_but_not_change(aws: Client) -> None:
     vpc = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     inventory.accept()
     assert inventory.leftovers() == []

@@ -1,4 +1,4 @@
-"""EKS Pod Identity: a pod's token becomes a session of the associated role; agent and webhook as their clients meet them."""
+"""EKS Pod Identity: a pod's token becomes a session of the associated role; the agent and the webhook."""
 
 import base64
 import json
@@ -19,8 +19,8 @@ from localcloud.aws.account import ACCOUNT
 from localcloud.kubernetes.pki import Authority
 from localcloud.kubernetes.pod_identity import servers
 from localcloud.kubernetes.pod_identity.credentials import Pod, Refused, assume
-from tests.local_aws.clients import REGION, Client
-from tests.local_aws.eks_world import World, trust
+from testkit.aws_clients import REGION, Client
+from testkit.eks_world import World, trust
 
 POD = Pod("jobs", "trainer", "train-0", "8d3e")
 
@@ -53,7 +53,7 @@ def client(world: World, service: str, keys: dict[str, str]) -> Any:
     )
 
 
-def test_a_pod_is_its_service_accounts_role(world: World) -> None:
+def test_a_pod_gets_the_role_of_its_service_account(world: World) -> None:
     associate(world)
     keys = credentials()
     who = client(world, "sts", keys).get_caller_identity()["Arn"]
@@ -71,7 +71,7 @@ def test_another_service_accounts_pods_get_nothing(world: World, pod: Pod) -> No
     assert caught.value.status == 404
 
 
-def test_removing_the_association_ends_it(world: World) -> None:
+def test_deleting_the_association_ends_access(world: World) -> None:
     name = associate(world)
     credentials()
     world.eks.delete_pod_identity_association(clusterName="demo", associationId=name)
@@ -85,7 +85,7 @@ def conditional_role(world: World, namespace: str) -> str:
     return world.role(f"only-{namespace}", json.dumps(policy))
 
 
-def test_a_trust_policy_may_ask_for_the_pods_namespace(world: World) -> None:
+def test_a_trust_policy_can_require_the_pods_namespace(world: World) -> None:
     name = associate(world, conditional_role(world, "jobs"))
     credentials()
     theirs = conditional_role(world, "theirs")
@@ -101,7 +101,7 @@ def test_without_session_tags_a_condition_on_them_is_not_met(world: World) -> No
 
 
 def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
-    """As the key bucket's: a pod writes below its own namespace and name only."""
+    """As for the key bucket: a pod writes only below its own namespace and name."""
     s3 = world.client("s3")
     s3.create_bucket(Bucket="keys", CreateBucketConfiguration={"LocationConstraint": REGION})
     own = "arn:aws:s3:::keys/${aws:PrincipalTag/kubernetes-namespace}/${aws:PrincipalTag/kubernetes-pod-name}/*"
@@ -115,7 +115,7 @@ def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
         pods.put_object(Bucket="keys", Key="jobs/train-1/id.pub", Body=b"key")
 
 
-def test_a_target_role_is_taken_by_the_first_and_only_by_it(world: World) -> None:
+def test_only_the_associated_role_can_assume_a_target_role(world: World) -> None:
     first = {"AWS": world.pod_role}
     policy = {"Effect": "Allow", "Principal": first, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     target = world.role("target", json.dumps({"Version": "2012-10-17", "Statement": [policy]}))
@@ -126,7 +126,7 @@ def test_a_target_role_is_taken_by_the_first_and_only_by_it(world: World) -> Non
         credentials()
 
 
-# --- as SDKs and API servers meet them
+# --- through SDKs and API servers
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def agent(answer: dict[str, str] | Refused) -> Iterator[str]:
         stop()
 
 
-def test_an_sdk_finds_its_credentials_by_the_pods_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_sdk_finds_credentials_through_the_pods_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from botocore.credentials import ContainerProvider
 
     token = tmp_path / "token"
@@ -158,7 +158,7 @@ def test_an_sdk_finds_its_credentials_by_the_pods_variables(tmp_path: Path, monk
     assert (found.access_key, found.secret_key, found.token) == ("ASIA1", "s", "pod-token")
 
 
-def test_a_refusal_says_why() -> None:
+def test_a_refusal_gives_the_reason() -> None:
     with agent(Refused(404, "ResourceNotFoundException", "no association")) as url, pytest.raises(HTTPError) as caught:
         urlopen(f"{url}/v1/credentials", timeout=10)
     with closing(caught.value) as error:
@@ -172,7 +172,7 @@ def test_a_stopped_agent_does_not_listen() -> None:
         urlopen(f"{url}/v1/credentials", timeout=10)
 
 
-def test_the_webhook_answers_over_the_clusters_own_certificate(tmp_path: Path) -> None:
+def test_the_webhook_serves_the_clusters_own_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     certificate = authority.issue("webhook", addresses=("127.0.0.1",))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

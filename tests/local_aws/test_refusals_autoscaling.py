@@ -7,7 +7,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, make_world
 from tests.local_aws.refusals import Refusal
 
@@ -20,7 +20,7 @@ LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 
 
 def create(**changes: Any) -> Any:
-    """Parameters of CreateAutoScalingGroup; the changes replace them, None leaves one out."""
+    """CreateAutoScalingGroup parameters. `changes` replace parameters; None removes one."""
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {
@@ -292,7 +292,7 @@ def member(world: World) -> str:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    """One for all: what is refused leaves nothing behind."""
+    """Shared by all tests: a refused call leaves nothing behind."""
     with mock_aws():
         made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         made.template()

@@ -1,4 +1,4 @@
-"""What EC2 refuses of a launch."""
+"""Launches that EC2 refuses."""
 
 from collections.abc import Iterator
 
@@ -203,5 +203,5 @@ INSTANCES = [
 
 
 @pytest.mark.parametrize("refusal", INSTANCES, ids=str)
-def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
     check(world, refusal)

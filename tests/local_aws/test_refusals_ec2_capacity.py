@@ -1,4 +1,4 @@
-"""What EC2 refuses of placement groups and capacity reservations."""
+"""Calls on placement groups and capacity reservations that EC2 refuses."""
 
 from collections.abc import Iterator
 
@@ -157,5 +157,5 @@ CAPACITY = [
 
 
 @pytest.mark.parametrize("refusal", CAPACITY, ids=str)
-def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
     check(world, refusal)

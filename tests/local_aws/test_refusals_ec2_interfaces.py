@@ -1,4 +1,4 @@
-"""What EC2 refuses of network interfaces."""
+"""Calls on network interfaces that EC2 refuses."""
 
 from collections.abc import Iterator
 
@@ -167,5 +167,5 @@ INTERFACES = [
 
 
 @pytest.mark.parametrize("refusal", INTERFACES, ids=str)
-def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
     check(world, refusal)

@@ -1,4 +1,4 @@
-"""What EC2 refuses of launch templates."""
+"""Calls on launch templates that EC2 refuses."""
 
 import base64
 from collections.abc import Iterator
@@ -141,5 +141,5 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("refusal", TEMPLATES, ids=str)
-def test_ec2_refuses_and_makes_nothing(world: World, refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(world: World, refusal: Refusal) -> None:
     check(world, refusal)

@@ -1,11 +1,11 @@
-"""EFS refuses what AWS refuses."""
+"""Calls that EFS refuses."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import allow, deny, policy
 from tests.local_aws.refusals import Refusal
 
@@ -20,7 +20,7 @@ def create(what: str, code: str, **params: Any) -> Refusal:
 
 
 def of_it(what: str, operation: str, code: str, source: str, **params: Any) -> Refusal:
-    """A call about the file system that the test makes."""
+    """A call on the test's file system."""
     return Refusal(what, operation, lambda file_system, **_: {"FileSystemId": file_system, **params}, code, source)
 
 

@@ -1,4 +1,4 @@
-"""What EKS refuses of new clusters."""
+"""New clusters that EKS refuses."""
 
 from typing import Any
 
@@ -262,7 +262,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_new_clusters_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_new_cluster(refusing: Refusing, refusal: Refusal) -> None:
     before = refusing.eks.list_clusters()["clusters"]
     refusal.check(refusing.eks, world=refusing)
     assert refusing.eks.list_clusters()["clusters"] == before
@@ -279,7 +279,7 @@ def test_of_new_clusters_eks_refuses(refusing: Refusing, refusal: Refusal) -> No
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_what_the_local_eks_does_not_have_is_refused_and_not_ignored(refusing: Refusing, settings: dict[str, Any]) -> None:
+def test_features_that_the_local_eks_lacks_are_refused_not_ignored(refusing: Refusing, settings: dict[str, Any]) -> None:
     request = refusing.new(**settings)
     refusal = Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/local-cloud.md")
     refusal.check(refusing.eks)

@@ -1,4 +1,4 @@
-"""What EKS refuses of access entries and Pod Identity associations."""
+"""Access entries and Pod Identity associations that EKS refuses."""
 
 import pytest
 
@@ -299,7 +299,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_access_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_bad_access(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)
 
 

@@ -1,9 +1,9 @@
-"""What EKS refuses of add-ons, and of tags."""
+"""Add-ons and tags that EKS refuses."""
 
 import pytest
 
 from localcloud.aws.account import ACCOUNT
-from tests.local_aws.clients import REGION
+from testkit.aws_clients import REGION
 from tests.local_aws.eks_refusing import (
     IN_USE,
     NOT_FOUND,
@@ -201,5 +201,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_add_ons_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_add_on(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)

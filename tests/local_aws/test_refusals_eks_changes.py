@@ -1,4 +1,4 @@
-"""What EKS refuses of changes to clusters and node groups."""
+"""Changes to clusters and node groups that EKS refuses."""
 
 import pytest
 
@@ -346,5 +346,5 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_changes_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_change(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)

@@ -1,4 +1,4 @@
-"""What EKS refuses of new node groups."""
+"""New node groups that EKS refuses."""
 
 import pytest
 
@@ -274,6 +274,6 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_new_node_groups_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_new_node_group(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)
     assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]

@@ -1,4 +1,4 @@
-"""What EKS refuses of the launch templates of node groups."""
+"""Launch templates of node groups that EKS refuses."""
 
 import base64
 
@@ -208,6 +208,6 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_of_launch_templates_eks_refuses(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_refuses_a_bad_launch_template(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)
     assert "new" not in refusing.eks.list_nodegroups(clusterName="demo")["nodegroups"]

@@ -1,10 +1,10 @@
-"""IAM and STS refuse what AWS refuses."""
+"""Calls that IAM and STS refuse."""
 
 from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import EC2_TRUST, READ_OBJECTS, allow, policy, trust
 from tests.local_aws.refusals import Refusal
 

@@ -1,10 +1,10 @@
-"""KMS refuses what AWS refuses."""
+"""Calls that KMS refuses."""
 
 from typing import Any
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
 from tests.local_aws.refusals import Refusal
 
@@ -17,7 +17,7 @@ def bad_policy(what: str, text: str, message: str = "") -> Refusal:
 
 
 def of_it(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
-    """A call about a key that the test makes."""
+    """A call on the test's key."""
     source = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
     return Refusal(what, operation, lambda **made: {"KeyId": made[key], **params}, code, source)
 
@@ -81,7 +81,7 @@ def test_kms_refuses(aws: Client, refusal: Refusal) -> None:
     refusal.check(kms, key=key, dying=dying, asymmetric=asymmetric, missing="00000000-0000-0000-0000-000000000000")
 
 
-def test_a_key_rotates_as_often_as_asked(aws: Client) -> None:
+def test_a_key_rotates_at_the_requested_period(aws: Client) -> None:
     kms = aws("kms")
     key = kms.create_key()["KeyMetadata"]["KeyId"]
     assert not kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"]
@@ -92,7 +92,7 @@ def test_a_key_rotates_as_often_as_asked(aws: Client) -> None:
     assert kms.get_key_rotation_status(KeyId=key)["RotationPeriodInDays"] == 365
 
 
-def test_the_default_key_of_volumes_is_awss(aws: Client) -> None:
+def test_the_default_ebs_key_is_aws_managed(aws: Client) -> None:
     assert aws("kms").describe_key(KeyId="alias/aws/ebs")["KeyMetadata"]["KeyManager"] == "AWS"
 
 

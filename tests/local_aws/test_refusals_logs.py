@@ -1,9 +1,9 @@
-"""CloudWatch Logs refuses what AWS refuses."""
+"""Calls that CloudWatch Logs refuses."""
 
 import pytest
 
 from localcloud.aws.logs import RETENTION_DAYS
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, policy
 from tests.local_aws.refusals import Refusal
 
@@ -65,14 +65,14 @@ def test_logs_refuses(aws: Client, refusal: Refusal) -> None:
 
 
 @pytest.mark.parametrize("days", RETENTION_DAYS)
-def test_a_retention_that_aws_knows_is_kept(aws: Client, days: int) -> None:
+def test_a_valid_retention_is_kept(aws: Client, days: int) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName="/aws/eks/c/cluster")
     logs.put_retention_policy(logGroupName="/aws/eks/c/cluster", retentionInDays=days)
     assert logs.describe_log_groups()["logGroups"][0]["retentionInDays"] == days
 
 
-def test_a_new_group_has_no_tags_of_an_old_one_of_its_name(aws: Client) -> None:
+def test_a_recreated_log_group_does_not_inherit_tags(aws: Client) -> None:
     logs = aws("logs")
     logs.create_log_group(logGroupName="group", tags={"stack": "old"})
     logs.delete_log_group(logGroupName="group")
@@ -84,7 +84,7 @@ def test_a_new_group_has_no_tags_of_an_old_one_of_its_name(aws: Client) -> None:
 @pytest.mark.parametrize(
     ("region", "group", "lets"), [("us-west-2", "mine", True), ("eu-west-1", "mine", False), ("us-west-2", "theirs", False)]
 )
-def test_a_key_encrypts_logs_only_if_its_policy_lets_the_service(aws: Client, region: str, group: str, lets: bool) -> None:
+def test_a_key_encrypts_logs_only_if_its_policy_allows_the_service(aws: Client, region: str, group: str, lets: bool) -> None:
     arn = "arn:aws:logs:us-west-2:123456789012:log-group:mine"
     text = policy(
         allow(Principal={"AWS": ACCOUNT_ROOT}, Action="kms:*", Resource="*"),

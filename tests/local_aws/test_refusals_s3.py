@@ -1,8 +1,8 @@
-"""S3 refuses what AWS refuses."""
+"""Calls that S3 refuses."""
 
 import pytest
 
-from tests.local_aws.clients import Client
+from testkit.aws_clients import Client
 from tests.local_aws.documents import allow, deny, policy
 from tests.local_aws.refusals import Refusal
 

@@ -1,4 +1,4 @@
-"""What EC2 refuses of networks."""
+"""VPC calls that EC2 refuses."""
 
 from collections.abc import Iterator
 
@@ -291,5 +291,5 @@ TAGS = [
 
 
 @pytest.mark.parametrize("refusal", [*NETWORKS, *GROUPS, *TAGS], ids=str)
-def test_ec2_refuses_and_makes_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
     check(made, refusal)

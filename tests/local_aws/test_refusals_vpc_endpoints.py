@@ -1,4 +1,4 @@
-"""What EC2 refuses of VPC endpoints."""
+"""Calls on VPC endpoints that EC2 refuses."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -113,5 +113,5 @@ ENDPOINTS = [
 
 
 @pytest.mark.parametrize("refusal", ENDPOINTS, ids=str)
-def test_ec2_refuses_and_makes_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
+def test_ec2_refuses_and_creates_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
     check(made, refusal)

@@ -1,11 +1,11 @@
-"""Buckets behave as AWS's."""
+"""S3 buckets behave like AWS's."""
 
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local_aws.clients import Client, LocalAws
+from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.documents import ACCOUNT_ROOT, allow, deny, policy, trust
 
 HERE = {"LocationConstraint": "us-west-2"}
@@ -39,7 +39,7 @@ def test_a_new_bucket_is_private_and_encrypted(s3: Any) -> None:
     assert ownership == [{"ObjectOwnership": "BucketOwnerEnforced"}]
 
 
-def test_encryption_that_is_deleted_falls_back_to_the_default(s3: Any) -> None:
+def test_deleting_the_encryption_restores_the_default(s3: Any) -> None:
     rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}, "BucketKeyEnabled": True}]
     s3.put_bucket_encryption(Bucket="key-bucket", ServerSideEncryptionConfiguration={"Rules": rules})
     s3.delete_bucket_encryption(Bucket="key-bucket")
@@ -54,7 +54,7 @@ def test_acls_work_where_ownership_allows_them(s3: Any) -> None:
     s3.put_bucket_acl(Bucket="key-bucket", ACL="private")
 
 
-def test_a_policy_that_demands_tls_lets_https_pass_and_nothing_else(aws: Client, s3: Any) -> None:
+def test_a_policy_that_requires_tls_allows_only_https(aws: Client, s3: Any) -> None:
     s3.put_bucket_policy(Bucket="key-bucket", Policy=TLS_ONLY)
     plain = aws("s3", use_ssl=False)
     s3.put_object(Bucket="key-bucket", Key="k", Body=b"x")
@@ -103,7 +103,7 @@ def test_the_servers_loopback_counts_as_tls(server: LocalAws) -> None:
         (deny(Principal="*", Action="s3:GetObject", NotResource=f"{BUCKET}/b"), "get_object", {"Key": "a"}, True),
     ],
 )
-def test_a_deny_counts_for_what_it_names(
+def test_a_deny_applies_only_to_its_resources(
     s3: Any, statement: dict[str, Any], operation: str, params: dict[str, Any], denied: bool
 ) -> None:
     s3.put_object(Bucket="key-bucket", Key="a", Body=b"x")
@@ -111,7 +111,7 @@ def test_a_deny_counts_for_what_it_names(
     assert is_denied(getattr(s3, operation), Bucket="key-bucket", **params) == denied
 
 
-def test_a_roles_session_may_do_what_its_role_may(aws: Client, s3: Any) -> None:
+def test_a_role_session_has_its_roles_permissions(aws: Client, s3: Any) -> None:
     iam = aws("iam")
     role = iam.create_role(RoleName="node", AssumeRolePolicyDocument=trust({"AWS": ACCOUNT_ROOT}))["Role"]
     iam.put_role_policy(

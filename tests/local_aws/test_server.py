@@ -1,4 +1,4 @@
-"""The local AWS as a process."""
+"""The local AWS as a separate process."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.aws import account
-from tests.local_aws.clients import LocalAws, start_server, stop_server
+from testkit.aws_clients import LocalAws, start_server, stop_server
 
 
 def test_the_server_is_healthy_when_its_ready_file_appears(server: LocalAws) -> None:
@@ -48,7 +48,7 @@ def test_an_unknown_access_key_is_refused(server: LocalAws, service: str, operat
         ("glacier", "purchase_provisioned_capacity", {"accountId": "-"}),
     ],
 )
-def test_what_is_missing_is_named_in_an_error_that_no_sdk_retries(
+def test_an_operation_that_is_not_emulated_fails_with_an_error_that_no_sdk_retries(
     server: LocalAws, service: str, operation: str, params: dict[str, object]
 ) -> None:
     client = server.client(service)
@@ -99,20 +99,20 @@ def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
     assert found == made
 
 
-def test_a_capacity_reservation_can_be_had_without_a_salesperson(server: LocalAws) -> None:
+def test_a_capacity_reservation_can_be_created_without_aws_approval(server: LocalAws) -> None:
     made = server.control("POST", "capacity-reservations", {"instance_type": "p5.48xlarge", "zone": "us-west-2a", "count": 2})
     found = server.client("ec2").describe_capacity_reservations(CapacityReservationIds=[made["id"]])["CapacityReservations"]
     assert found[0]["TotalInstanceCount"] == 2
 
 
-def test_a_control_request_that_makes_no_sense_says_what_would(server: LocalAws) -> None:
+def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:
     with pytest.raises(HTTPError) as caught:
         server.control("POST", "faults", {"service": "ec2", "operation": "CreateVpc", "code": "X", "tmies": 2})
     assert caught.value.code == 400
     assert "not tmies" in caught.value.read().decode()
 
 
-def test_sigterm_ends_the_server_and_its_ready_file(tmp_path: Path) -> None:
+def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> None:
     server = start_server(tmp_path)
     server.client("ec2").describe_vpcs()
     assert stop_server(server) == 0

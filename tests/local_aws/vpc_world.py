@@ -1,4 +1,4 @@
-"""A VPC in which everything holds something else, for what EC2 refuses there."""
+"""A VPC whose resources depend on each other, for calls that EC2 refuses because of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 from moto import mock_aws
 
-from tests.local_aws.clients import NO_RETRIES, REGION
+from testkit.aws_clients import NO_RETRIES, REGION
 from tests.local_aws.ec2_world import World, make_world
 from tests.local_aws.refusals import Refusal
 
@@ -86,7 +86,7 @@ def counts(ec2: Any, vpc: str) -> dict[str, int]:
 
 
 def check(made: tuple[World, Network], refusal: Refusal) -> None:
-    """The call is refused as AWS refuses it, and nothing is made or gone."""
+    """The call fails with AWS's error; nothing is created or deleted."""
     world, network = made
     before = counts(world.ec2, world.vpc)
     refusal.check(world.ec2, **({"network": network} if callable(refusal.params) else {}))
@@ -95,7 +95,7 @@ def check(made: tuple[World, Network], refusal: Refusal) -> None:
 
 @contextmanager
 def refusing_network() -> Iterator[tuple[World, Network]]:
-    """One for all refusals of a module: what is refused leaves nothing behind."""
+    """Shared by all refusals of a module: a refused call leaves nothing behind."""
     with mock_aws():
         world = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
         yield world, make_network(world)

@@ -103,9 +103,15 @@ def test_imports_point_one_way(path: Path) -> None:
     assert not others - ARROWS[own]
 
 
-@pytest.mark.parametrize("folder", ["infra", "cli", "amis/join", "bench"])
+@pytest.mark.parametrize("folder", ["infra", "cli", "amis/join", "bench", "localcloud", "testkit"])
 def test_no_import_circle(folder: str) -> None:
     assert circle(ROOT / folder) == []
+
+
+@pytest.mark.parametrize("folder", ["bench", "testkit", "localcloud"])
+def test_nothing_but_tests_imports_tests(folder: str) -> None:
+    found = {name(path): {one for one in imports(path) if one.split(".")[0] == "tests"} for path in (ROOT / folder).rglob("*.py")}
+    assert found and not {path: modules for path, modules in found.items() if modules}
 
 
 @pytest.mark.parametrize("path", COMPONENTS, ids=name)

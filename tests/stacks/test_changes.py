@@ -12,7 +12,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from tests.engine.projects import client
+from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.changes import NOTHING, Change, Refused, both, change, creates, deletes, differences, replaces, rolls, updates
 from tests.stacks.editing import REMOVED, Values

@@ -7,7 +7,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
-from tests.engine.projects import client
+from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 

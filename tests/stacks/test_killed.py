@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from infra.recovery.recover_stack import Recovered
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run, Verb
-from tests.engine.projects import client
+from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 

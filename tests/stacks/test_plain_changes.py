@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from tests.engine.projects import client
+from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.changes import NOTHING, Change, anew, both, change, creates, deletes, differences, updates
 from tests.stacks.editing import Values

@@ -9,7 +9,7 @@ import pytest
 from infra.versions import addon_versions
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
-from tests.engine.projects import client
+from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.editing import Values
 

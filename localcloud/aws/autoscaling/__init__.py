@@ -2,7 +2,7 @@
 
 import importlib
 
-_PARTS = ("activities", "capacity", "group_calls", "hooks", "refreshes", "tags")
+_PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "tags")
 """Modules of this package. Importing one registers its operations; its `install()`, if it has one, amends moto's classes."""
 
 

@@ -10,7 +10,7 @@ from localcloud.aws import durations
 from localcloud.aws.autoscaling import activities, group_events, hooks, launch_data
 from localcloud.aws.autoscaling.activities import Activity
 from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
-from localcloud.aws.ec2 import instance_calls, launch
+from localcloud.aws.ec2 import instance_events, launch
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.errors import AwsError
 
@@ -106,7 +106,7 @@ def _launched(group: Any, instance: LaunchedInstance, place: Place, cause: str) 
     state.template_version = instance.launch_template_version
     state.activity = activity
     group.instance_states.append(state)
-    instance_calls.publish("created", instance)
+    instance_events.publish("created", instance)
     durations.schedule(state, "is_running", False, True, "ec2-instance", then=partial(_running, group, state))
     return activity
 
@@ -131,7 +131,7 @@ def _running(group: Any, state: Any) -> None:
     """The instance runs: it waits for the group's launch hooks, or is in service."""
     if state.lifecycle_state != "Pending":
         return  # on its way out already
-    instance_calls.publish("changed", state.instance)
+    instance_events.publish("changed", state.instance)
     if hooks.wait(group, state, LAUNCHING):
         state.lifecycle_state, state.activity.status = "Pending:Wait", "MidLifecycleAction"
     else:
@@ -185,7 +185,7 @@ def let_go(group: Any, state: Any, cause: str) -> Activity:
 
 def terminate(group: Any, state: Any) -> None:
     state.lifecycle_state = "Terminating"
-    instance_calls.terminate([state.instance])
+    instance_events.terminate([state.instance])
     durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=partial(_gone, group, state))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, capacity, group_events, hooks, refreshes
+from localcloud.aws.autoscaling import activities, capacity, group_events, hook_calls, hooks, refresh_log
 from localcloud.aws.autoscaling.errors import group_named, invalid
 from localcloud.aws.autoscaling.group_checks import check_launch, check_name, check_options, check_sizes, check_template
 from localcloud.aws.autoscaling.group_view import instance_shown, shown
@@ -199,7 +199,7 @@ def _forget(group: Any) -> None:
     backend = group.autoscaling_backend
     backend.autoscaling_groups.pop(group.name, None)
     activities.forget(backend, group.name)
-    refreshes.forget(backend, group.name)
+    refresh_log.forget(backend, group.name)
     group_events.publish("gone", group)
 
 
@@ -259,7 +259,7 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
 
 @operation("autoscaling", "DescribeAutoScalingGroups")
 def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
-    hooks.end_overdue(call.backend)
+    hook_calls.end_overdue(call.backend)
     params, known = call.params, call.backend.autoscaling_groups
     names = params.get("AutoScalingGroupNames")
     groups = [group for name, group in known.items() if not names or name in names]
@@ -270,7 +270,7 @@ def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
 
 @operation("autoscaling", "DescribeAutoScalingInstances")
 def describe_auto_scaling_instances(call: Call) -> dict[str, Any]:
-    hooks.end_overdue(call.backend)
+    hook_calls.end_overdue(call.backend)
     ids = call.params.get("InstanceIds")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
     states = [state for state in states if not ids or state.instance_id in ids]

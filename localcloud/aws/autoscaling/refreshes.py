@@ -4,75 +4,25 @@ https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
 All instances are replaced at once: what AWS does in batches with a minimum of healthy instances, happens here in one step.
 """
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from moto.moto_api._internal import mock_random
-
 from localcloud.aws import durations
-from localcloud.aws.autoscaling import activities, capacity
+from localcloud.aws.autoscaling import activities, capacity, group_calls, refresh_log
 from localcloud.aws.autoscaling.errors import group_named
 from localcloud.aws.autoscaling.group_view import current_version
+from localcloud.aws.autoscaling.refresh_log import Refresh
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
-
-ACTIVE = ("Pending", "InProgress", "Cancelling")
-
-
-@dataclass
-class Refresh:
-    """One refresh of a group."""
-
-    group: str
-    preferences: dict[str, Any]
-    desired: dict[str, Any] | None
-    status: str = "Pending"
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    ended: datetime | None = None
-    id: str = field(default_factory=lambda: str(mock_random.uuid4()))
-
-    def shown(self) -> dict[str, Any]:
-        """As DescribeInstanceRefreshes shows it."""
-        return {
-            "InstanceRefreshId": self.id,
-            "AutoScalingGroupName": self.group,
-            "Status": self.status,
-            "StartTime": self.started,
-            "EndTime": self.ended,
-            "PercentageComplete": 100 if self.status == "Successful" else 0,
-            "InstancesToUpdate": 0,
-            "Preferences": self.preferences,
-            "DesiredConfiguration": self.desired,
-        }
-
-
-class Refreshes:
-    """Those of one account and region, oldest first."""
-
-    def __init__(self) -> None:
-        self.log: list[Refresh] = []
-
-
-def forget(backend: Any, group: str) -> None:
-    """The group is gone."""
-    log = state_of(backend, Refreshes).log
-    log[:] = [item for item in log if item.group != group]
-
-
-def _active(backend: Any, group: str) -> Refresh | None:
-    return next((item for item in state_of(backend, Refreshes).log if item.group == group and item.status in ACTIVE), None)
+from localcloud.aws.patching import operation
 
 
 @operation("autoscaling", "StartInstanceRefresh")
 def start_instance_refresh(call: Call) -> dict[str, Any]:
-    from localcloud.aws.autoscaling import group_calls
-
     group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
-    if _active(call.backend, group.name) is not None:
+    if refresh_log.active(call.backend, group.name) is not None:
         raise AwsError(
             "InstanceRefreshInProgress",
             "An Instance Refresh is already in progress and blocks the execution of this Instance Refresh.",
@@ -81,7 +31,7 @@ def start_instance_refresh(call: Call) -> dict[str, Any]:
     if desired:
         group_calls.update(group, desired)
     refresh = Refresh(group.name, preferences, desired)
-    state_of(call.backend, Refreshes).log.append(refresh)
+    refresh_log.of(call.backend).append(refresh)
     durations.schedule(refresh, "status", "Pending", "InProgress", "ec2-instance", then=partial(_replace, group, refresh))
     return {"InstanceRefreshId": refresh.id}
 
@@ -106,11 +56,7 @@ def _end(refresh: Refresh) -> None:
 @operation("autoscaling", "DescribeInstanceRefreshes")
 def describe_instance_refreshes(call: Call) -> dict[str, Any]:
     group, ids = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
-    found = [
-        item
-        for item in reversed(state_of(call.backend, Refreshes).log)
-        if item.group == group.name and (not ids or item.id in ids)
-    ]
+    found = [item for item in reversed(refresh_log.of(call.backend)) if item.group == group.name and (not ids or item.id in ids)]
     found, token = page(found, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
     return {"InstanceRefreshes": [item.shown() for item in found], **token}
 
@@ -118,7 +64,7 @@ def describe_instance_refreshes(call: Call) -> dict[str, Any]:
 @operation("autoscaling", "CancelInstanceRefresh")
 def cancel_instance_refresh(call: Call) -> dict[str, Any]:
     group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
-    refresh = _active(call.backend, group.name)
+    refresh = refresh_log.active(call.backend, group.name)
     if refresh is None:
         raise AwsError(
             "ActiveInstanceRefreshNotFound", "No in progress or pending Instance Refresh found for Auto Scaling group."

@@ -20,7 +20,7 @@ _PARTS = (
     "launch_template_calls",
     "launch_templates",
     "nat_gateways",
-    "placement_groups",
+    "placement_group_calls",
     "power",
     "route_tables",
     "security_group_rules",

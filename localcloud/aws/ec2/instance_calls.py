@@ -6,11 +6,13 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html
 import json
 from typing import Any
 
-from localcloud.aws import events
+from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch, tagging
 from localcloud.aws.ec2.filters import keep, page
+from localcloud.aws.ec2.instance_events import publish, terminate
 from localcloud.aws.ec2.instance_view import shown
+from localcloud.aws.ec2.launch_plan import Plan
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -44,7 +46,7 @@ def run_instances(call: Call) -> dict[str, Any]:
     return _reservation_shown(reservation)
 
 
-def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> launch.Plan:
+def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> Plan:
     """As many as possible between the two."""
     for count in range(most, least, -1):
         try:
@@ -53,19 +55,6 @@ def _plan_most(backend: Any, data: dict[str, Any], least: int, most: int) -> lau
             if error.code not in _CAPACITY:
                 raise
     return launch.plan(backend, data, least)
-
-
-def publish(action: events.Action, instance: Any) -> None:
-    backend = instance.ec2_backend
-    details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else shown(instance)
-    events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
-
-
-def _is_scaled_in(instance: Any) -> bool:
-    """Whether its auto scaling group lets it go: a managed node group then drains it, which nobody does who terminates it."""
-    group = getattr(instance, "autoscaling_group", None)
-    states = group.instance_states if group is not None else ()
-    return any(state.instance is instance and state.lifecycle_state.startswith("Terminating") for state in states)
 
 
 def _reservation_shown(reservation: Any) -> dict[str, Any]:
@@ -167,8 +156,6 @@ _FILTERS: dict[str, Any] = {
 
 @operation("ec2", "TerminateInstances")
 def terminate_instances(call: Call) -> dict[str, Any]:
-    from localcloud.aws.autoscaling import capacity
-
     ids = call.params.get("InstanceIds", [])
     if not ids:
         raise AwsError("InvalidParameterCombination", "No instances specified")
@@ -184,22 +171,3 @@ def terminate_instances(call: Call) -> dict[str, Any]:
     changes = terminate(instances)
     capacity.instances_gone(call.backend_of("autoscaling"), ids)
     return {"TerminatingInstances": changes}
-
-
-def terminate(instances: list[Any]) -> list[dict[str, Any]]:
-    """Let instances go; what changed, as TerminateInstances shows it."""
-    changes = []
-    for instance in instances:
-        was_live = instance.state not in ("shutting-down", "terminated")
-        previous = instance.terminate()
-        if was_live:
-            publish("gone", instance)
-        current = instance.state if instance.state == "terminated" else "shutting-down"
-        changes.append(
-            {
-                "InstanceId": instance.id,
-                "PreviousState": {"Name": previous.name, "Code": previous.code},
-                "CurrentState": {"Name": current, "Code": {"terminated": 48}.get(current, 32)},
-            }
-        )
-    return changes

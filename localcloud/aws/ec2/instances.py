@@ -1,18 +1,14 @@
 """Instances with everything that a launch said, from pending to terminated."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.core.types import Base64EncodedString
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from moto.ec2.utils import random_eni_attach_id, random_id
 
 from localcloud.aws import durations, events
-from localcloud.aws.ec2 import capacity_reservations, interfaces, launch_interfaces
-
-if TYPE_CHECKING:
-    from localcloud.aws.ec2.launch import Plan
+from localcloud.aws.ec2 import capacity_reservations, interfaces, launch_interfaces, placement_groups
+from localcloud.aws.ec2.launch_plan import Plan
 
 STATES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 CARD_SLOTS = 100
@@ -162,7 +158,5 @@ class LaunchedInstance(Instance):
 
 
 def _leave_placement_group(backend: Any, instance_id: str) -> None:
-    from localcloud.aws.ec2 import placement_groups
-
     for group in placement_groups.all_groups(backend):
         group.members.pop(instance_id, None)

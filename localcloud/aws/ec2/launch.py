@@ -5,7 +5,6 @@ launch through here alike. Refusals: https://docs.aws.amazon.com/AWSEC2/latest/U
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from moto.ec2.models.instances import Reservation
@@ -14,36 +13,15 @@ from moto.ec2.utils import random_reservation_id
 from localcloud.aws import faults
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, launch_interfaces, launch_volumes, tagging
-from localcloud.aws.ec2.capacity_reservations import CapacityReservation
 from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
-from localcloud.aws.ec2.launch_interfaces import InterfacePlan
+from localcloud.aws.ec2.launch_plan import Plan
 from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, plain, version_named_by
-from localcloud.aws.ec2.launch_volumes import VolumePlan
-from localcloud.aws.ec2.placement_groups import PlacementGroup
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.errors import AwsError
 
 DEFAULT_TYPE = "m1.small"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A launch that AWS accepts."""
-
-    data: Mapping[str, Any]
-    count: int
-    facts: TypeFacts
-    image: Any
-    zone: str
-    interfaces: Sequence[InterfacePlan]
-    volumes: Sequence[VolumePlan]
-    profile: Any
-    placement_group: PlacementGroup | None
-    market: str
-    reservation: CapacityReservation | None
-    tags: Mapping[str, dict[str, str]]
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:

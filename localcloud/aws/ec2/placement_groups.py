@@ -5,15 +5,9 @@ from typing import Any
 
 from moto.ec2.utils import random_id
 
-from localcloud.aws.call import Call
-from localcloud.aws.ec2 import tagging
-from localcloud.aws.ec2.filters import keep
-from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation, state_of
+from localcloud.aws.patching import state_of
 
-STRATEGIES = ("cluster", "partition", "spread")
-MAXIMUM_PARTITIONS = 7
 MAXIMUM_SPREAD = 7  # instances per zone: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
 
 
@@ -76,87 +70,3 @@ def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
 
 def by_arn(backend: Any, arn: str) -> PlacementGroup:
     return find(backend, name=arn.rpartition("placement-group/")[2] or arn)
-
-
-@operation("ec2", "CreatePlacementGroup")
-def create_placement_group(call: Call) -> dict[str, Any]:
-    params, groups = call.params, state_of(call.backend, PlacementGroups).by_name
-    name = params.get("GroupName")
-    if not name:
-        raise missing("groupName")
-    strategy = params.get("Strategy", "cluster")
-    _check(name, strategy, params)
-    if name in groups:
-        raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
-    tags = tagging.asked_for(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
-    end_dry_run(call)
-    group = groups[name] = PlacementGroup(
-        id=random_id("pg"),
-        name=name,
-        arn=f"arn:{call.backend.partition}:ec2:{call.region}:{call.account}:placement-group/{name}",
-        strategy=strategy,
-        partitions=params.get("PartitionCount", 2) if strategy == "partition" else None,
-        spread_level=params.get("SpreadLevel", "rack") if strategy == "spread" else None,
-    )
-    call.backend.create_tags([group.id], tags)
-    return {"PlacementGroup": _shown(call.backend, group)}
-
-
-def _check(name: str, strategy: str, params: dict[str, Any]) -> None:
-    if len(name) > 255 or not name.isascii():
-        raise invalid_value(name, "groupName", "Up to 255 ASCII characters are allowed.")
-    if strategy not in STRATEGIES:
-        raise invalid_value(strategy, "strategy", "Unknown placement strategy")
-    if "PartitionCount" in params:
-        if strategy != "partition":
-            raise AwsError("InvalidParameterCombination", "The partition count can only be specified for the partition strategy.")
-        if not 1 <= params["PartitionCount"] <= MAXIMUM_PARTITIONS:
-            raise invalid_value(params["PartitionCount"], "partitionCount", f"It must be between 1 and {MAXIMUM_PARTITIONS}.")
-    if "SpreadLevel" in params:
-        if strategy != "spread":
-            raise AwsError("InvalidParameterCombination", "The spread level can only be specified for the spread strategy.")
-        if params["SpreadLevel"] not in ("rack", "host"):
-            raise invalid_value(params["SpreadLevel"], "spreadLevel", "It must be rack or host.")
-
-
-@operation("ec2", "DescribePlacementGroups")
-def describe_placement_groups(call: Call) -> dict[str, Any]:
-    backend, names, ids = call.backend, call.params.get("GroupNames", []), call.params.get("GroupIds", [])
-    asked = [find(backend, name=name) for name in names] + [find(backend, group_id=group_id) for group_id in ids]
-    groups = keep(
-        asked if names or ids else all_groups(backend),
-        call.params.get("Filters"),
-        {
-            "group-name": lambda group: group.name,
-            "group-arn": lambda group: group.arn,
-            "state": lambda group: group.state,
-            "strategy": lambda group: group.strategy,
-            "spread-level": lambda group: group.spread_level,
-        },
-        lambda group: tagging.tags_of(backend, group.id),
-    )
-    return {"PlacementGroups": [_shown(backend, group) for group in groups]}
-
-
-@operation("ec2", "DeletePlacementGroup")
-def delete_placement_group(call: Call) -> None:
-    name = call.params.get("GroupName", "")
-    group = find(call.backend, name=name, group_id=name)
-    if group.members:
-        raise AwsError("InvalidPlacementGroup.InUse", f"The placement group '{group.name}' is in use and may not be deleted.")
-    end_dry_run(call)
-    del state_of(call.backend, PlacementGroups).by_name[group.name]
-    tagging.forget(call.backend, group.id)
-
-
-def _shown(backend: Any, group: PlacementGroup) -> dict[str, Any]:
-    return {
-        "GroupName": group.name,
-        "GroupId": group.id,
-        "GroupArn": group.arn,
-        "State": group.state,
-        "Strategy": group.strategy,
-        "PartitionCount": group.partitions,
-        "SpreadLevel": group.spread_level,
-        "Tags": tagging.shown(backend, group.id),
-    }

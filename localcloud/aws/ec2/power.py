@@ -11,8 +11,9 @@ from moto.core.utils import utcnow
 from moto.ec2.models.instances import StateReason
 
 from localcloud.aws import durations
+from localcloud.aws.autoscaling import capacity
 from localcloud.aws.call import Call, backend_of
-from localcloud.aws.ec2 import instance_calls
+from localcloud.aws.ec2 import instance_calls, instance_events
 from localcloud.aws.ec2.instances import STATES
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
@@ -47,14 +48,12 @@ def stop_instances(call: Call) -> dict[str, Any]:
 
 def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initiated shutdown") -> dict[str, Any]:
     """Let an instance shut down; its auto scaling group notices."""
-    from localcloud.aws.autoscaling import capacity
-
     before = instance.state
     if before == "running":
         instance._reason = f"User initiated ({utcnow().strftime('%Y-%m-%d %H:%M:%S')} GMT)"
         instance.state_reason = StateReason(reason, reason.split(":")[0])
         durations.schedule(instance, "state_name", "stopping", "stopped", "ec2-instance-stop", gate=instance.is_settled)
-        instance_calls.publish("stopping", instance)
+        instance_events.publish("stopping", instance)
         backend = instance.ec2_backend
         capacity.instances_stopped(backend_of("autoscaling", backend.account_id, backend.region_name), [instance.id])
     return _change(instance, before)
@@ -74,7 +73,7 @@ def _start(instance: Any) -> dict[str, Any]:
     if before == "stopped":
         instance._reason, instance.state_reason = "", StateReason()
         instance.start_running()
-        instance_calls.publish("starting", instance)
+        instance_events.publish("starting", instance)
     return _change(instance, before)
 
 
@@ -85,7 +84,7 @@ def reboot_instances(call: Call) -> None:
         _must_be(instance, "running")
     end_dry_run(call)
     for instance in instances:
-        instance_calls.publish("rebooting", instance)
+        instance_events.publish("rebooting", instance)
 
 
 @operation("ec2", "GetConsoleOutput")

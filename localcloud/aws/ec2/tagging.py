@@ -10,7 +10,7 @@ from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, EC2_RESOURCE_TO_PREFIX, get_prefix
 
 from localcloud.aws.call import Call
-from localcloud.aws.ec2 import refusals
+from localcloud.aws.ec2 import capacity_reservations, placement_groups, refusals
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -125,8 +125,6 @@ def _must_exist(backend: Any, resource_id: str) -> None:
 
 
 def _known_ids(backend: Any, prefix: str) -> Iterable[str]:
-    from localcloud.aws.ec2 import capacity_reservations, placement_groups
-
     match prefix:
         case "eipalloc":
             return [address.allocation_id for address in backend.addresses]

@@ -11,11 +11,11 @@ def install() -> None:
         addons,
         cluster_updates,
         clusters,
-        node_group_updates,
-        node_groups,
         not_emulated,
         pod_identity,
         tags,
         updates,
         versions,
     )
+    from localcloud.aws.eks.node_groups import calls  # noqa: F401
+    from localcloud.aws.eks.node_groups import updates as node_group_updates  # noqa: F401

@@ -7,9 +7,10 @@ import uuid
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.eks import addon_catalogue, addon_configuration, nodes, pod_identity, updates
+from localcloud.aws.eks import addon_catalogue, addon_configuration, pod_identity, updates
 from localcloud.aws.eks.addon_catalogue import CatalogueAddon
 from localcloud.aws.eks.errors import in_use, invalid_parameter, not_emulated
+from localcloud.aws.eks.node_groups import nodes
 from localcloud.aws.eks.principals import IAM_PRINCIPAL
 from localcloud.aws.eks.state import (
     Addon,

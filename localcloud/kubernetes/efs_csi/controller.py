@@ -1,13 +1,11 @@
 """The driver's controller: watches claims and volumes, makes and removes access points. Runs in the local AWS's process."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,9 +16,7 @@ from localcloud.kubernetes.efs_csi.handles import Handle
 from localcloud.kubernetes.efs_csi.provisioning import Json, Unprovisionable
 from localcloud.kubernetes.pod_identity import credentials
 from localcloud.kubernetes.pod_identity.credentials import Pod, Refused
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
+from localcloud.kubernetes.running import RunningCluster
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +28,7 @@ _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes
 
 
 class Controller:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
         self._ending = threading.Event()
         self._threads = [

@@ -1,21 +1,17 @@
 """The EFS driver in the life of a cluster: there while the EKS add-on aws-efs-csi-driver is installed."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.aws.events import Event
 from localcloud.kubernetes.efs_csi import DRIVER
 from localcloud.kubernetes.efs_csi.controller import NAMESPACE, SERVICE_ACCOUNT, Controller
+from localcloud.kubernetes.nodes.node import Node
 from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.processes import ROOT
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
-    from localcloud.kubernetes.nodes.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +25,7 @@ CSI_DRIVER: dict[str, Any] = {
 
 
 class EfsCsi(Part):
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         self._nodes: dict[str, Node] = {}
         self._controller: Controller | None = None

@@ -1,12 +1,10 @@
 """The nodes of one cluster follow the instances of its node groups."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -26,11 +24,9 @@ from localcloud.kubernetes.nodes.programs import Programs
 from localcloud.kubernetes.nodes.roster import Member, Roster
 from localcloud.kubernetes.nodes.simulated import Simulator
 from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine.supervisor import Ended
 from localcloud.processes import StartError
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +39,7 @@ WORKERS = 16
 class Fleet(Part):
     """Each instance becomes a node and leaves as one, whatever else is going on."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         limits = Limits.from_environment() if cluster.namespace else Limits(cpu=0, gpu=0)
         self._roster = Roster(limits)

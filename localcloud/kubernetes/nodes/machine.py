@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from infra.facts.instance_types import InstanceType
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
-from localcloud.aws.eks.node_tags import CLUSTER_TAG, NODE_GROUP_TAG
+from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG, NODE_GROUP_TAG
 from localcloud.kubernetes.nodes import boot_text
 from localcloud.kubernetes.nodes.boot_text import BootText
 

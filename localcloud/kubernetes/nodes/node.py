@@ -1,7 +1,5 @@
 """A real node: namespaces, containerd, kubelet and kube-proxy of one instance."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -10,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import yaml
@@ -20,12 +17,10 @@ from localcloud.kubernetes.nodes import containerd, filesystem, hardware, kube_p
 from localcloud.kubernetes.nodes.links import Place, Wiring
 from localcloud.kubernetes.nodes.machine import Machine
 from localcloud.kubernetes.nodes.programs import Programs
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.machine import network
 from localcloud.machine.cgroups import Cgroups
 from localcloud.processes import StartError
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
 
 START_SECONDS = 60.0
 DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
@@ -38,7 +33,7 @@ class Node:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: RunningCluster,
         machine: Machine,
         number: int,
         *,

@@ -1,18 +1,14 @@
 """Who is a node of a cluster, which are real, and how far each is. Pure, and safe for several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from localcloud.aws.events import DONE, WAIT, Progress
 from localcloud.kubernetes.nodes.limits import Limits
 from localcloud.kubernetes.nodes.machine import Kind, Machine
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.nodes.node import Node
+from localcloud.kubernetes.nodes.node import Node
 
 Phase = Literal["starting", "ready", "failed", "leaving"]
 

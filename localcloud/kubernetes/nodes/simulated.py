@@ -3,22 +3,18 @@
 https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcloud.kubernetes.client import ApiError
 from localcloud.kubernetes.nodes import kubelet, labels
 from localcloud.kubernetes.nodes.machine import Machine
+from localcloud.kubernetes.running import RunningCluster
 from localcloud.tools.build import ensure
 from localcloud.tools.catalogue import KWOK
-
-if TYPE_CHECKING:
-    from localcloud.kubernetes.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +27,7 @@ _MIB = 1024
 class Simulator:
     """One cluster's kwok, started with the first node that needs it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
         self._started = False
         self._lock = threading.Lock()

@@ -1,1 +1,1 @@
-"""One case per resource type: everything one can say about it, and what becomes of it when that changes."""
+"""One case per resource type: all its properties, and the effect of changing each."""

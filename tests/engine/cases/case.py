@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.engine.resource import RESOURCES, Args, Resource
+from localcloud.engine.aws.resource import RESOURCES, Args, Resource
 from tests.engine.world import World
 
 Values = Mapping[str, Callable[[World], Any]]
@@ -15,23 +15,23 @@ Values = Mapping[str, Callable[[World], Any]]
 class Case:
     token: str
     given: Callable[[World], Args]
-    """Everything the type takes, but what excludes another."""
+    """Every property that the type accepts, except mutually exclusive ones."""
     needed: frozenset[str]
-    """What must be said."""
+    """Required properties."""
     instead: tuple[Callable[[World], Args], ...] = ()
-    """Inputs with what excludes others: a prefix for a name."""
+    """Inputs with the mutually exclusive properties, like a name prefix instead of a name."""
     updates: Values = field(default_factory=dict)
-    """New values that AWS takes in place."""
+    """New values that AWS accepts in place."""
     removals: frozenset[str] = frozenset()
-    """Properties that can be taken out again, in place."""
+    """Properties that can be removed again, in place."""
     replaces: Values = field(default_factory=dict)
     """New values that need a new resource."""
     drift: Callable[[World, str], object] | None = None
-    """Somebody changes the resource with this id behind Pulumi's back."""
+    """Change the resource with this id outside of Pulumi."""
     drifted: frozenset[str] = frozenset()
-    """What a refresh then shows to be different."""
+    """The differences that a refresh then shows."""
     remains: Args | None = None
-    """What is left where AWS has no deletion, only a switch."""
+    """What remains where AWS offers no deletion, only a switch."""
 
     @property
     def resource(self) -> Resource:
@@ -46,5 +46,5 @@ def names(*each: str) -> frozenset[str]:
 
 
 def value(fixed: Any) -> Callable[[World], Any]:
-    """A value that needs nothing of the world."""
+    """A value that needs no other resource."""
     return lambda world: fixed

@@ -1,4 +1,4 @@
-"""An API server for the tests of the Kubernetes stand-in: one per test process, a namespace per test."""
+"""An API server for tests of the Kubernetes provider emulator: one per test process, a namespace per test."""
 
 import os
 import uuid
@@ -10,10 +10,10 @@ import pytest
 from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.settings import Settings
 from localcloud.tools.build import BuildError
-from tests.engine.kubernetes.control_plane import ControlPlane, Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import ControlPlane, Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.projects import Project
 from tests.engine.kubernetes.waits_world import Maker
-from tests.engine.projects import Project
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def objects(plane: ControlPlane) -> Iterator[Objects]:
-    """What somebody else sees of the test's namespace."""
+    """Another user's view of the test's namespace."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield Objects(plane, name)
@@ -44,7 +44,7 @@ def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
 
 @pytest.fixture
 def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
-    """A project whose programs work in the test's namespace."""
+    """A project whose programs use the test's namespace."""
     made = KubernetesProject(project, objects)
     made.prepare(plane.kubeconfig())
     return made

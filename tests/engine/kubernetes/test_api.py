@@ -1,4 +1,4 @@
-"""Requests while an API server ends and another one takes its place."""
+"""Requests while one API server stops and another takes its place."""
 
 import re
 import socket
@@ -17,12 +17,12 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
-"""What becomes of a connection: closed when the client has said something, or answered."""
+"""How a connection ends: closed after the client sent something, or answered."""
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 
 def hear(connection: socket.socket) -> None:
-    """A whole request: what is not read makes the end of the connection a reset."""
+    """Read the whole request: unread bytes would turn the close into a reset."""
     heard = b""
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(1 << 16)
@@ -34,7 +34,7 @@ def hear(connection: socket.socket) -> None:
 
 @contextmanager
 def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
-    """One that takes a connection for each turn; the turns that are left did not happen. With an authority it speaks TLS."""
+    """A server that accepts one connection per turn; turns left over did not happen. With an authority it speaks TLS."""
     context = None
     if authority is not None:
         own = authority.issue("server", addresses=["127.0.0.1"])
@@ -76,7 +76,7 @@ TO_BE_NAMED = {"metadata": {"generateName": "it-"}}
 @pytest.mark.parametrize(
     ("method", "content_type"), [("GET", JSON), ("PATCH", APPLY), ("PUT", JSON), ("DELETE", JSON), ("POST", JSON)], ids=str
 )
-def test_what_may_be_heard_twice_is_said_again_when_the_connection_breaks(method: str, content_type: str) -> None:
+def test_an_idempotent_request_is_retried_when_the_connection_breaks(method: str, content_type: str) -> None:
     with api_server(["drop", "drop", "answer"]) as api:
         assert api.request(method, "/api", body=NAMED, content_type=content_type) == {"kind": "It"}
 
@@ -84,19 +84,19 @@ def test_what_may_be_heard_twice_is_said_again_when_the_connection_breaks(method
 @pytest.mark.parametrize(
     ("method", "body", "content_type"), [("POST", TO_BE_NAMED, JSON), ("PATCH", [], JSON_PATCH)], ids=["create", "change"]
 )
-def test_what_may_be_heard_once_only_is_not_said_again(method: str, body: object, content_type: str) -> None:
+def test_a_request_that_is_not_idempotent_is_not_retried(method: str, body: object, content_type: str) -> None:
     turns: list[Turn] = ["drop", "answer"]
     with api_server(turns) as api, pytest.raises(Unreachable, match=r"closed connection|reset by peer"):
         api.request(method, "/api", body=body, content_type=content_type)
     assert turns == ["answer"]
 
 
-def test_a_handshake_that_breaks_is_begun_anew_for_every_request(tmp_path: Path) -> None:
+def test_a_broken_handshake_is_retried_for_every_request(tmp_path: Path) -> None:
     with api_server(["drop", "drop", "answer"], Authority(tmp_path)) as api:
         assert api.request("POST", "/api", body=TO_BE_NAMED) == {"kind": "It"}
 
 
-def test_a_server_of_another_authority_is_told_at_once(tmp_path: Path) -> None:
+def test_a_server_with_an_unknown_authority_fails_at_once(tmp_path: Path) -> None:
     turns: list[Turn] = ["answer", "answer"]
     with api_server(turns, Authority(tmp_path / "its")) as api:
         other = Authority(tmp_path / "other").certificate.file.read_bytes()

@@ -1,4 +1,4 @@
-"""The cluster itself: known later, gone, or closed to us."""
+"""The cluster itself: not known yet, gone, or refusing access."""
 
 import json
 import stat
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.kubernetes.control_plane import ControlPlane, Objects
-from tests.engine.kubernetes.programs import KubernetesProject
-from tests.engine.waiting import until
+from testkit.control_plane import ControlPlane, Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.waiting import wait_until
 
 MAP = 'k8s.core.v1.ConfigMap("settings", data={"colour": "red"}, opts=opts)'
 
 
 def gone(plane: ControlPlane) -> str:
-    """The kubeconfig of the same cluster, at an address where nothing listens any more."""
+    """The kubeconfig of the same cluster at an address where nothing listens."""
     return plane.kubeconfig().replace(plane.url, "https://127.0.0.1:1")
 
 
@@ -39,7 +39,7 @@ def test_a_preview_does_not_need_a_cluster_that_is_not_there_yet(kube: Kubernete
     assert kube.destroy().ok
 
 
-def test_a_cluster_that_vanished_is_told_and_its_objects_can_be_forgotten(
+def test_a_vanished_cluster_is_reported_and_its_objects_can_be_forgotten(
     kube: KubernetesProject, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = MAP + "\n"
@@ -62,7 +62,7 @@ def test_a_cluster_that_vanished_is_told_and_its_objects_can_be_forgotten(
     assert (forgotten.ok, forgotten.changes) == (True, {"delete": 3}), forgotten.output
 
 
-def test_a_preview_with_a_cluster_that_vanished_shows_what_it_can(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_a_preview_works_without_the_vanished_cluster(kube: KubernetesProject, plane: ControlPlane) -> None:
     kube.use(gone(plane))
     preview = kube.preview(MAP)
     assert (preview.ok, preview.changes) == (True, {"create": 3}), preview.output
@@ -87,7 +87,7 @@ def test_the_kubeconfig_may_be_a_path_with_a_context(kube: KubernetesProject, pl
     assert len(kube.objects.names("configmaps")) == 1
 
 
-def test_a_program_of_the_kubeconfig_gets_the_token_in_the_engines_environment(
+def test_the_kubeconfigs_exec_program_sees_the_engines_environment(
     kube: KubernetesProject, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, calls = tmp_path / "get-token", tmp_path / "calls"
@@ -111,7 +111,7 @@ print(json.dumps({{**credential, "status": status}}))
     assert calls.read_text().splitlines() == [f"{tmp_path} yes"], "asked once, kept while it is good"
 
 
-def test_a_program_that_fails_is_told_in_its_own_words(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_error_of_a_failing_exec_program_is_shown(kube: KubernetesProject, plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "get-token").write_text("#!/bin/sh\necho no such profile >&2\nexit 3\n")
     (tmp_path / "get-token").chmod(0o755)
     kube.use(plane.kubeconfig(exec={"command": str(tmp_path / "get-token")}))
@@ -120,7 +120,7 @@ def test_a_program_that_fails_is_told_in_its_own_words(kube: KubernetesProject, 
     assert "failed with exit code 3: no such profile" in up.output
 
 
-def test_who_may_not_is_told_what(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_a_forbidden_request_names_the_missing_permission(kube: KubernetesProject, plane: ControlPlane) -> None:
     kube.use(plane.kubeconfig("stranger"))
     up = kube.up(MAP)
     assert not up.ok
@@ -134,7 +134,7 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
         """
     )
     with kube.project.running("up") as (process, _):
-        until(lambda: objects.get("pods", "slow"))
+        wait_until(lambda: objects.get("pods", "slow"))
         plane.restart_api_server()
         ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
         objects.set_status("pods", "slow", phase="Running", conditions=ready)
@@ -143,6 +143,6 @@ def test_a_restart_of_the_api_server_does_not_end_a_wait(kube: KubernetesProject
     assert kube.state()["slow"]["outputs"]["status"]["phase"] == "Running"
 
 
-def test_kubeconfigs_are_shown_as_json_too(kube: KubernetesProject, plane: ControlPlane) -> None:
+def test_kubeconfigs_may_be_json(kube: KubernetesProject, plane: ControlPlane) -> None:
     kube.use(json.dumps(yaml.safe_load(plane.kubeconfig())))
     assert kube.up(MAP).ok

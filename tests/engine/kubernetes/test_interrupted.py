@@ -1,11 +1,11 @@
-"""Waits that do not end well, under the real engine."""
+"""Waits that fail, under the real engine."""
 
 import signal
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
+from testkit.waiting import wait_until
 from tests.engine.kubernetes.test_waits import TRUE_FOR_READY
-from tests.engine.waiting import until
 
 POD = """
     k8s.core.v1.Pod(
@@ -14,7 +14,9 @@ POD = """
 """
 
 
-def test_what_did_not_become_ready_is_in_the_state_and_the_next_update_goes_on(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_object_that_did_not_become_ready_is_in_the_state_and_the_next_update_continues(
+    kube: KubernetesProject, objects: Objects
+) -> None:
     kube.project.configure("patience", "2s")
     up = kube.up(POD)
     assert not up.ok
@@ -28,10 +30,10 @@ def test_what_did_not_become_ready_is_in_the_state_and_the_next_update_goes_on(k
     assert "initErrors" not in kube.state()["slow"]
 
 
-def test_an_interrupted_update_stops_waiting_and_keeps_what_it_made(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_interrupted_update_stops_waiting_and_keeps_created_objects(kube: KubernetesProject, objects: Objects) -> None:
     kube.write(POD)
     with kube.project.running("up") as (process, _):
-        until(lambda: objects.get("pods", "slow"))
+        wait_until(lambda: objects.get("pods", "slow"))
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode != 0

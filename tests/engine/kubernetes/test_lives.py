@@ -1,9 +1,9 @@
-"""The lives of objects under the real engine, as their users see them."""
+"""Lifecycles of objects under the real engine, as users see them."""
 
 import pytest
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 SETTINGS = """
     k8s.core.v1.ConfigMap("settings", data={"colour": config.get("colour") or "red"}, opts=opts)
@@ -93,7 +93,7 @@ def test_objects_of_many_kinds_are_created_unchanged_refreshed_and_deleted(kube:
         assert objects.names(resource) == []
 
 
-def test_other_data_is_another_config_map_as_pods_must_notice(kube: KubernetesProject, objects: Objects) -> None:
+def test_changed_data_replaces_a_config_map_so_that_pods_notice(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(SETTINGS)
     [old] = objects.names("configmaps")
     kube.project.configure("colour", "blue")
@@ -117,7 +117,7 @@ def test_a_named_object_is_deleted_before_it_is_replaced(kube: KubernetesProject
     assert objects.get("configmaps", "settings")["data"] == {"colour": "blue"}
 
 
-def test_config_maps_change_in_place_where_the_provider_is_told_so(kube: KubernetesProject, objects: Objects) -> None:
+def test_config_maps_change_in_place_where_the_provider_enables_it(kube: KubernetesProject, objects: Objects) -> None:
     kube.settings = "enable_config_map_mutable=True"
     kube.up(SETTINGS)
     [name] = objects.names("configmaps")
@@ -156,7 +156,7 @@ def test_a_deployment_changes_in_place_but_not_its_selector(kube: KubernetesProj
     assert objects.get("apps/v1/deployments", new)["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
 
 
-def test_what_the_program_no_longer_says_is_taken_away(kube: KubernetesProject, objects: Objects) -> None:
+def test_a_field_removed_from_the_program_is_removed_from_the_object(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("labels", '{"a": "1", "b": "2"}')
     kube.up(DEPLOYMENT)
     kube.project.configure("labels", '{"b": "2"}')
@@ -168,7 +168,7 @@ def test_what_the_program_no_longer_says_is_taken_away(kube: KubernetesProject, 
     assert "labels" not in objects.get("apps/v1/deployments", "web")["metadata"]
 
 
-def test_what_others_add_stays(kube: KubernetesProject, objects: Objects) -> None:
+def test_fields_of_other_managers_stay(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT)
     objects.patch("apps/v1/deployments", "web", {"metadata": {"labels": {"mine": "yes"}}})
     kube.project.configure("image", "web:2")
@@ -177,7 +177,7 @@ def test_what_others_add_stays(kube: KubernetesProject, objects: Objects) -> Non
     assert objects.get("apps/v1/deployments", "web")["metadata"]["labels"] == {"mine": "yes"}
 
 
-def test_what_somebody_changed_shows_after_a_refresh_and_is_changed_back(kube: KubernetesProject, objects: Objects) -> None:
+def test_drift_shows_after_a_refresh_and_is_reverted(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(DEPLOYMENT)
     objects.patch("apps/v1/deployments", "web", {"spec": {"replicas": 3}})
     assert kube.up().changes == {}, "without a refresh the state counts"
@@ -192,7 +192,7 @@ def test_what_somebody_changed_shows_after_a_refresh_and_is_changed_back(kube: K
     assert objects.get("apps/v1/deployments", "web")["spec"]["replicas"] == 1
 
 
-def test_what_is_ignored_stays_as_it_is_and_another_keeps_it(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_ignored_field_stays_with_its_other_manager(kube: KubernetesProject, objects: Objects) -> None:
     kube.project.configure("ignored", '["spec.replicas"]')
     kube.up(DEPLOYMENT)
     objects.apply(
@@ -210,7 +210,7 @@ def test_what_is_ignored_stays_as_it_is_and_another_keeps_it(kube: KubernetesPro
     assert live["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2"
 
 
-def test_what_somebody_deleted_is_made_again_after_a_refresh(kube: KubernetesProject, objects: Objects) -> None:
+def test_a_deleted_object_is_recreated_after_a_refresh(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(SETTINGS)
     [name] = objects.names("configmaps")
     objects.delete("configmaps", name)
@@ -221,7 +221,7 @@ def test_what_somebody_deleted_is_made_again_after_a_refresh(kube: KubernetesPro
     assert len(objects.names("configmaps")) == 1
 
 
-def test_an_object_that_was_there_is_imported_and_then_kept(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_existing_object_is_imported_and_then_unchanged(kube: KubernetesProject, objects: Objects) -> None:
     objects.apply(
         "configmaps",
         "legacy",
@@ -241,7 +241,7 @@ def test_an_object_that_was_there_is_imported_and_then_kept(kube: KubernetesProj
 
 
 @pytest.mark.parametrize(("namespace", "missing"), [("nowhere", 'namespaces "nowhere" not found')])
-def test_a_namespace_that_never_comes_is_told(kube: KubernetesProject, namespace: str, missing: str) -> None:
+def test_a_missing_namespace_is_reported(kube: KubernetesProject, namespace: str, missing: str) -> None:
     program = f"""
         k8s.core.v1.ConfigMap("lost", metadata={{"namespace": "{namespace}"}}, data={{}}, opts=opts)
     """
@@ -252,7 +252,7 @@ def test_a_namespace_that_never_comes_is_told(kube: KubernetesProject, namespace
     assert missing in up.output
 
 
-def test_objects_find_a_namespace_that_comes_with_the_same_update(kube: KubernetesProject, objects: Objects) -> None:
+def test_objects_wait_for_a_namespace_created_in_the_same_update(kube: KubernetesProject, objects: Objects) -> None:
     up = kube.up(
         f"""
         k8s.core.v1.ConfigMap("early", metadata={{"namespace": "{objects.namespace}-b"}}, data={{}}, opts=opts)

@@ -83,7 +83,7 @@ def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: Mot
         ({"resources": 2}, "spec.template.spec.containers[0].resources: must be an object"),
     ],
 )
-def test_what_an_api_server_would_not_take_fails_with_its_address(
+def test_a_field_that_an_api_server_would_refuse_fails_with_its_path(
     mocks: MotoMocks, container: dict[str, Any], mistake: str
 ) -> None:
     with pytest.raises(Exception, match=f"{DEPLOYMENT} web: ") as refusal:
@@ -99,12 +99,12 @@ def test_a_second_object_of_the_same_name_is_refused(mocks: MotoMocks) -> None:
         run(mocks, program)
 
 
-def test_what_is_made_of_other_resources_is_refused_by_name(mocks: MotoMocks) -> None:
+def test_resources_that_expand_into_others_are_refused_by_name(mocks: MotoMocks) -> None:
     with pytest.raises(Exception, match=r"does not serve kubernetes:helm\.sh/v3:Release"):
         run(mocks, lambda: k8s.helm.v3.Release("chart", chart="nginx").id)
 
 
-def test_what_is_unknown_in_a_preview_stays_unknown(mocks: MotoMocks) -> None:
+def test_unknown_values_stay_unknown_in_a_preview(mocks: MotoMocks) -> None:
     mocks.preview = True
     run(mocks, lambda: deployment(image=pulumi.Output.from_input("web:1")).id)
     assert [created.id for created in mocks.created(DEPLOYMENT)] == [None]

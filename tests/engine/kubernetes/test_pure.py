@@ -1,4 +1,4 @@
-"""The parts of the stand-in that need no server."""
+"""Parts of the emulator that need no server."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_a_token_names_a_kind(token: str, api_version: str, kind: str) -> None:
         ("aws:ec2/vpc:Vpc", {}),
     ],
 )
-def test_what_is_no_object_is_refused(token: str, inputs: dict[str, Any]) -> None:
+def test_a_value_that_is_no_object_is_refused(token: str, inputs: dict[str, Any]) -> None:
     with pytest.raises(NotServed):
         must_be_served(token, inputs)
 
@@ -82,17 +82,17 @@ def objects_path(text: str) -> tuple[str, ...]:
         ({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}, {"metadata.name": ("update", True)}),
     ],
 )
-def test_a_change_has_a_place_and_may_need_a_new_object(
+def test_a_change_has_a_path_and_may_require_a_replacement(
     old: dict[str, Any], new: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert changes(old, new) == expected
 
 
-def test_what_is_ignored_is_no_change() -> None:
+def test_an_ignored_path_is_no_change() -> None:
     assert changes({"spec": {"a": {"b": 1}, "c": 1}}, {"spec": {"a": {"b": 2}, "c": 1}}, ignored=("spec.a",)) == {}
 
 
-def test_what_the_server_stores_unchanged_is_no_change() -> None:
+def test_a_value_that_the_server_stores_identically_is_no_change() -> None:
     live = {"spec": {"cpu": "500m", "port": 80}}
     found = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
     kept = confirmed(found, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
@@ -109,7 +109,7 @@ def entry(manager: str, operation: str, fields: dict[str, Any], **more: Any) -> 
     return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields, **more}
 
 
-def test_fields_of_the_creator_are_taken_over() -> None:
+def test_fields_of_the_creating_manager_are_adopted() -> None:
     status = entry("kubelet", "Update", {"f:status": {}}, subresource="status")
     obj = {
         "metadata": {
@@ -125,14 +125,14 @@ def test_fields_of_the_creator_are_taken_over() -> None:
     assert managed_fields.taken_over({"metadata": {"managedFields": taken}}, "mine") is None
 
 
-def test_who_owns_a_place_is_found() -> None:
+def test_the_owner_of_a_field_is_found() -> None:
     obj = {"metadata": {"managedFields": [entry("other", "Update", {"f:spec": {"f:replicas": {}}})]}}
     assert managed_fields.owned_by_others(obj, ["spec", "replicas"], "mine")
     assert not managed_fields.owned_by_others(obj, ["spec", "replicas"], "other")
     assert not managed_fields.owned_by_others(obj, ["spec", "image"], "mine")
 
 
-def test_an_import_takes_what_somebody_applied() -> None:
+def test_an_import_adopts_applied_fields() -> None:
     ports = {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}
     obj = {
         "apiVersion": "v1",
@@ -153,14 +153,14 @@ def test_an_import_takes_what_somebody_applied() -> None:
     }
 
 
-def test_an_import_takes_what_kubectl_remembers() -> None:
+def test_an_import_adopts_kubectls_last_applied_configuration() -> None:
     last = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}})
     metadata = {"name": "m", "uid": "1", "annotations": {managed_fields.LAST_APPLIED: last}}
     told = managed_fields.told({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}})
     assert told["data"] == {"a": "2"}
 
 
-def test_a_name_is_made_up_once_and_marked() -> None:
+def test_a_generated_name_is_kept_and_marked() -> None:
     first = naming.named({"metadata": {}}, {}, "web", seed=b"seed", proposed="", disabled=False)
     assert naming.is_autonamed(first) and objects.name(first).startswith("web-")
     again = naming.named({"metadata": {}}, first, "web", seed=b"another", proposed="", disabled=False)
@@ -175,7 +175,7 @@ def test_a_name_is_made_up_once_and_marked() -> None:
         naming.named({"metadata": {"generateName": "web-"}}, {}, "web", seed=b"", proposed="", disabled=False)
 
 
-def test_secret_data_are_written_one_way() -> None:
+def test_secret_data_and_string_data_are_normalized() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"a": "YQ=="}, "stringData": {"b": "b"}}
     assert objects.normalized(secret) == {
         "apiVersion": "v1",
@@ -185,7 +185,7 @@ def test_secret_data_are_written_one_way() -> None:
     }
 
 
-def test_what_is_secret_in_inputs_is_secret_in_the_live_object() -> None:
+def test_a_secret_input_is_secret_in_the_live_object() -> None:
     live = {"kind": "Deployment", "spec": {"template": {"spec": {"containers": [{"env": []}]}}}, "status": {}}
     told = {"spec": {"template": {"spec": {"containers": True}}}}
     assert checkpoint.masks(live, told) == told
@@ -220,13 +220,13 @@ def test_a_kubeconfig_leads_to_a_cluster(tmp_path: Path) -> None:
         ({"clusters": [{"name": "one", "cluster": {}}]}, None, 'the cluster of context "here" has no server'),
     ],
 )
-def test_a_kubeconfig_that_leads_nowhere_says_why(change: dict[str, Any], context: str | None, told: str) -> None:
+def test_an_unusable_kubeconfig_gives_the_reason(change: dict[str, Any], context: str | None, told: str) -> None:
     with pytest.raises(BadKubeconfig, match=told):
         Kubeconfig.load(json.dumps({**KUBECONFIG, **change})).access(context)
 
 
 @pytest.mark.parametrize("text", ["no such file", "[1, 2]", "{", ": :\n :"])
-def test_what_is_no_kubeconfig_is_refused(text: str) -> None:
+def test_a_value_that_is_no_kubeconfig_is_refused(text: str) -> None:
     with pytest.raises(BadKubeconfig):
         Kubeconfig.load(text)
 
@@ -257,10 +257,10 @@ def test_settings_come_from_the_program_then_from_the_engines_variables() -> Non
         ({"kubeClientSettings": '{"speed": 1}'}, "does not know kubeClientSettings.speed"),
     ],
 )
-def test_settings_that_mean_nothing_here_are_refused_by_name(config: dict[str, Any], told: str) -> None:
+def test_settings_without_effect_here_are_refused_by_name(config: dict[str, Any], told: str) -> None:
     [(_, reason)] = settings.problems(config)
     assert told in reason
 
 
-def test_the_sdks_own_settings_are_taken() -> None:
+def test_the_sdks_default_settings_are_accepted() -> None:
     assert settings.problems({"kubeconfig": "x", "namespace": "y", "enableServerSideApply": "true", "version": "4"}) == []

@@ -1,7 +1,7 @@
-"""What the API server or the provider refuses, in the words that users get."""
+"""Refusals of the API server and the provider, with the messages that users see."""
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"colour": "red"}}
 CONFIGURED = """
@@ -11,7 +11,7 @@ CONFIGURED = """
 """
 
 
-def test_an_object_that_exists_is_not_taken_over_unless_it_is_asked_for(kube: KubernetesProject, objects: Objects) -> None:
+def test_an_existing_object_is_adopted_only_on_request(kube: KubernetesProject, objects: Objects) -> None:
     objects.apply("configmaps", "shared", MAP, "somebody")
     up = kube.up(CONFIGURED)
     assert not up.ok
@@ -34,13 +34,13 @@ def test_a_field_that_the_kind_does_not_have_is_refused_by_name_in_the_preview(k
     assert 'unknown field "spec.ports[0].portt"' in preview.output
 
 
-def test_a_value_that_the_server_refuses_is_told_in_the_preview(kube: KubernetesProject) -> None:
+def test_a_value_that_the_server_refuses_fails_in_the_preview(kube: KubernetesProject) -> None:
     preview = kube.preview('k8s.core.v1.Service("door", spec={"ports": [{"port": 80000}]}, opts=opts)')
     assert not preview.ok
     assert "spec.ports[0].port: Invalid value: 80000" in preview.output
 
 
-def test_an_unknown_kind_may_come_later_but_not_never(kube: KubernetesProject) -> None:
+def test_an_unknown_kind_is_waited_for_and_then_reported(kube: KubernetesProject) -> None:
     program = """
         k8s.apiextensions.CustomResource(
             "odd", api_version="nobody.example.com/v1", kind="Odd", metadata={"name": "odd"}, opts=opts)
@@ -51,7 +51,7 @@ def test_an_unknown_kind_may_come_later_but_not_never(kube: KubernetesProject) -
     assert "the apiVersion for this resource does not exist. Verify that any required CRDs have been created" in up.output
 
 
-def test_what_is_made_of_other_resources_is_refused_by_name(kube: KubernetesProject) -> None:
+def test_resources_that_expand_into_others_are_refused_by_name(kube: KubernetesProject) -> None:
     preview = kube.preview('k8s.core.v1.ConfigMapPatch("part", metadata={"name": "shared"}, data={}, opts=opts)')
     assert "does not serve Patch resources, and kubernetes:core/v1:ConfigMapPatch is one" in preview.output
 

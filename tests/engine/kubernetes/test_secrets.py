@@ -1,9 +1,9 @@
-"""What is secret stays so in the state and in what the engine shows."""
+"""Secrets stay secret in the state and in the engine's output."""
 
 import base64
 
-from tests.engine.kubernetes.control_plane import Objects
-from tests.engine.kubernetes.programs import KubernetesProject
+from testkit.control_plane import Objects
+from testkit.kubernetes_projects import KubernetesProject
 
 PASSWORD = "correct horse battery"
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""When objects are ready, and what is told when they are not. What controllers and kubelets would write, the test writes."""
+"""When objects are ready, and the message when they are not. Tests write the status that controllers would."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ import pytest
 
 from localcloud.engine.kubernetes import lifecycle
 from localcloud.engine.kubernetes.failures import InitializationFailed
-from tests.engine.kubernetes.control_plane import Objects
+from testkit.control_plane import Objects
+from testkit.waiting import wait_until
 from tests.engine.kubernetes.waits_world import DEPLOYMENT, LABELS, NEVER_LONG, POD_SPEC, TRUE_FOR_READY, Maker
-from tests.engine.waiting import until
 
 SERVICE = {"spec": {"selector": LABELS, "ports": [{"port": 80}]}}
 
 
 def test_a_service_is_ready_when_the_pods_behind_it_are(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Service", **SERVICE)
-    until(lambda: objects.get("services", "web"))
+    wait_until(lambda: objects.get("services", "web"))
     address, ports = {"ip": "10.1.2.3"}, [{"port": 80}]
     manifest = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}}
     objects.create("endpoints", {**manifest, "subsets": [{"notReadyAddresses": [address], "ports": ports}]})
@@ -25,20 +25,20 @@ def test_a_service_is_ready_when_the_pods_behind_it_are(maker: Maker, objects: O
     made.result(30)
 
 
-def test_a_service_that_leads_nowhere_says_so(maker: Maker) -> None:
+def test_a_service_without_endpoints_is_reported(maker: Maker) -> None:
     assert maker.reasons("v1", "Service", **SERVICE)[1:] == [
         "Service does not target any Pods. Selected Pods may not be ready, or "
         "field '.spec.selector' may not match labels on any Pods"
     ]
 
 
-def test_a_headless_service_waits_for_nobody(maker: Maker) -> None:
+def test_a_headless_service_does_not_wait(maker: Maker) -> None:
     maker.create("v1", "Service", spec={**SERVICE["spec"], "clusterIP": "None"}).result(30)
 
 
 def test_a_load_balancer_needs_an_address(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Service", spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
-    until(lambda: objects.get("services", "web"))
+    wait_until(lambda: objects.get("services", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("services", "web", loadBalancer={"ingress": [{"ip": "203.0.113.1"}]})
@@ -52,14 +52,14 @@ def claim(storage_class: str) -> dict[str, Any]:
 
 def test_a_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "PersistentVolumeClaim", **claim("nowhere"))
-    until(lambda: objects.get("persistentvolumeclaims", "web"))
+    wait_until(lambda: objects.get("persistentvolumeclaims", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.5)
     objects.set_status("persistentvolumeclaims", "web", phase="Bound")
     made.result(30)
 
 
-def test_a_claim_that_is_bound_with_its_first_pod_is_not_waited_for(maker: Maker, objects: Objects) -> None:
+def test_a_claim_that_binds_with_its_first_pod_does_not_wait(maker: Maker, objects: Objects) -> None:
     name = f"late-{objects.namespace}"
     manifest = {"metadata": {"name": name}, "provisioner": "example.com/x", "volumeBindingMode": "WaitForFirstConsumer"}
     objects.create("/storage.k8s.io/v1/storageclasses", {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **manifest})
@@ -95,9 +95,9 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
             objects.delete(path, f"{name}.{group}")
 
 
-def test_a_pod_is_ready_when_it_says_so(maker: Maker, objects: Objects) -> None:
+def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", phase="Running", conditions=TRUE_FOR_READY[:2])
     with pytest.raises(TimeoutError):
         made.result(0.5)
@@ -105,7 +105,7 @@ def test_a_pod_is_ready_when_it_says_so(maker: Maker, objects: Objects) -> None:
     assert made.result(30).state["status"]["phase"] == "Running", "the state is the ready object's"
 
 
-def test_skip_await_asks_for_nothing(maker: Maker) -> None:
+def test_skip_await_does_not_wait(maker: Maker) -> None:
     metadata = {"annotations": {"pulumi.com/skipAwait": "true"}}
     maker.create("apps/v1", "Deployment", metadata=metadata, **DEPLOYMENT).result(30)
 
@@ -114,9 +114,9 @@ def test_skip_await_asks_for_nothing(maker: Maker) -> None:
     "asked",
     ["condition=Fancy", "jsonpath={.status.phase}=Running", '["condition=Fancy=True", "jsonpath={.status.podIP}"]'],
 )
-def test_what_to_wait_for_may_be_told(maker: Maker, objects: Objects, asked: str) -> None:
+def test_wait_for_accepts_a_condition(maker: Maker, objects: Objects, asked: str) -> None:
     made = maker.create("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": asked}}, spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     with pytest.raises(TimeoutError):
         made.result(0.3)
     fancy = [{"type": "Fancy", "status": "True"}]
@@ -124,7 +124,7 @@ def test_what_to_wait_for_may_be_told(maker: Maker, objects: Objects, asked: str
     made.result(30)
 
 
-def test_a_condition_that_nobody_understands_is_refused(maker: Maker) -> None:
+def test_an_invalid_wait_for_condition_is_refused(maker: Maker) -> None:
     reasons = maker.reasons("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": "soon"}}, spec=POD_SPEC)
     assert reasons[0].endswith('expected a "jsonpath=" or "condition=" prefix, got "soon"')
 
@@ -137,7 +137,7 @@ def test_a_time_limit_of_the_annotation_holds(maker: Maker) -> None:
 
 def test_an_engine_that_is_gone_ends_the_wait(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     maker.gone.set()
     with pytest.raises(InitializationFailed, match='Resource operation was cancelled for "web"'):
         made.result(30)
@@ -155,16 +155,16 @@ def test_a_deletion_waits_for_finalizers_and_names_them(maker: Maker, objects: O
     assert objects.get("configmaps", "web") is None
 
 
-def test_what_is_gone_is_deleted(maker: Maker, objects: Objects) -> None:
+def test_deleting_a_missing_object_succeeds(maker: Maker, objects: Objects) -> None:
     state = maker.create("v1", "ConfigMap").result(30)
     objects.delete("configmaps", "web")
     task = maker.task({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
     lifecycle.delete(task, state.id, state.state, {}, 60)
 
 
-def test_a_refresh_tells_that_an_object_is_no_longer_ready(maker: Maker, objects: Objects) -> None:
+def test_a_refresh_reports_an_object_that_is_no_longer_ready(maker: Maker, objects: Objects) -> None:
     made = maker.create("v1", "Pod", spec=POD_SPEC)
-    until(lambda: objects.get("pods", "web"))
+    wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
     ready = made.result(30)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}

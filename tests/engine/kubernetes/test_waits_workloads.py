@@ -1,11 +1,12 @@
-"""When deployments, daemon sets, stateful sets and jobs are ready, and what is said where they are not."""
+"""When Deployments, DaemonSets, StatefulSets and Jobs are ready, and the message when they are not."""
 
 from typing import Any
 
 import pytest
 
 from localcloud.engine.kubernetes.failures import InitializationFailed
-from tests.engine.kubernetes.control_plane import Objects
+from testkit.control_plane import Objects
+from testkit.waiting import wait_until
 from tests.engine.kubernetes.waits_world import (
     DEPLOYMENT,
     POD_SPEC,
@@ -16,12 +17,11 @@ from tests.engine.kubernetes.waits_world import (
     make_replica_set,
     owner,
 )
-from tests.engine.waiting import until
 
 
 def test_a_deployment_is_ready_when_its_replica_set_is(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
-    until(lambda: objects.get("apps/v1/deployments", "web"))
+    wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=0)
     deployment_status(objects, "True")
     with pytest.raises(TimeoutError):
@@ -86,15 +86,13 @@ def test_a_deployment_is_ready_when_its_replica_set_is(maker: Maker, objects: Ob
     ],
     ids=["unschedulable", "no image", "crashing"],
 )
-def test_a_deployment_that_does_not_come_up_tells_what_its_pods_say(
-    maker: Maker, objects: Objects, status: dict[str, Any], told: str
-) -> None:
+def test_a_failing_deployment_shows_its_pods_errors(maker: Maker, objects: Objects, status: dict[str, Any], told: str) -> None:
     made = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
-    until(lambda: objects.get("apps/v1/deployments", "web"))
+    wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=0)
     make_pod(objects, owner(objects, "apps/v1/replicasets", "ReplicaSet", "web-1"), **status)
     deployment_status(objects, "False")
-    maker.gone.set()  # the same is told when patience ends
+    maker.gone.set()  # the timeout shows the same message
     with pytest.raises(InitializationFailed) as failure:
         made.result(30)
     assert failure.value.reasons == [
@@ -108,7 +106,7 @@ def test_a_deployment_that_does_not_come_up_tells_what_its_pods_say(
 
 def test_a_deployment_is_not_ready_while_the_old_revision_still_is(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "Deployment", **DEPLOYMENT)
-    until(lambda: objects.get("apps/v1/deployments", "web"))
+    wait_until(lambda: objects.get("apps/v1/deployments", "web"))
     make_replica_set(objects, ready=1, revision="1")
     make_replica_set(objects, ready=0, revision="2")
     deployment_status(objects, "True", replicas=2, readyReplicas=1)
@@ -118,9 +116,9 @@ def test_a_deployment_is_not_ready_while_the_old_revision_still_is(maker: Maker,
     made.result(30)
 
 
-def test_a_daemon_set_is_ready_on_every_node_that_it_wants(maker: Maker, objects: Objects) -> None:
+def test_a_daemon_set_is_ready_on_every_desired_node(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "DaemonSet", **DEPLOYMENT)
-    until(lambda: objects.get("apps/v1/daemonsets", "web"))
+    wait_until(lambda: objects.get("apps/v1/daemonsets", "web"))
     counts = dict.fromkeys(("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"), 2)
     status = {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberMisscheduled": 0, **counts}
     objects.set_status("apps/v1/daemonsets", "web", numberReady=1, **status)
@@ -132,7 +130,7 @@ def test_a_daemon_set_is_ready_on_every_node_that_it_wants(maker: Maker, objects
 
 def test_a_daemon_set_without_nodes_is_ready(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "DaemonSet", **DEPLOYMENT)
-    until(lambda: objects.get("apps/v1/daemonsets", "web"))
+    wait_until(lambda: objects.get("apps/v1/daemonsets", "web"))
     nothing = {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}
     objects.set_status("apps/v1/daemonsets", "web", observedGeneration=1, **nothing)
     made.result(30)
@@ -140,7 +138,7 @@ def test_a_daemon_set_without_nodes_is_ready(maker: Maker, objects: Objects) -> 
 
 def test_a_stateful_set_is_ready_when_all_pods_have_its_revision(maker: Maker, objects: Objects) -> None:
     made = maker.create("apps/v1", "StatefulSet", spec={"serviceName": "web", "replicas": 2, **DEPLOYMENT["spec"]})
-    until(lambda: objects.get("apps/v1/statefulsets", "web"))
+    wait_until(lambda: objects.get("apps/v1/statefulsets", "web"))
     counts = dict.fromkeys(("replicas", "readyReplicas", "currentReplicas"), 2)
     objects.set_status("apps/v1/statefulsets", "web", observedGeneration=1, currentRevision="a", updateRevision="b", **counts)
     with pytest.raises(TimeoutError):
@@ -159,7 +157,7 @@ JOB = {"spec": {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}}
 
 def test_a_job_is_ready_when_it_is_complete(maker: Maker, objects: Objects) -> None:
     made = maker.create("batch/v1", "Job", **JOB)
-    until(lambda: objects.get("batch/v1/jobs", "web"))
+    wait_until(lambda: objects.get("batch/v1/jobs", "web"))
     objects.set_status("batch/v1/jobs", "web", startTime="2026-01-01T00:00:00Z", active=1)
     with pytest.raises(TimeoutError):
         made.result(0.5)
@@ -171,7 +169,7 @@ def test_a_job_is_ready_when_it_is_complete(maker: Maker, objects: Objects) -> N
 
 def test_a_failed_job_ends_the_wait_with_its_reason(maker: Maker, objects: Objects) -> None:
     made = maker.create("batch/v1", "Job", **JOB)
-    until(lambda: objects.get("batch/v1/jobs", "web"))
+    wait_until(lambda: objects.get("batch/v1/jobs", "web"))
     why = {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
     conditions = [{"type": kind, "status": "True", **why} for kind in ("FailureTarget", "Failed")]
     objects.set_status("batch/v1/jobs", "web", startTime="2026-01-01T00:00:00Z", failed=7, conditions=conditions)

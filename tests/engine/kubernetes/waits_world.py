@@ -1,4 +1,4 @@
-"""Who makes objects and waits for them, and what a cluster would make of them."""
+"""Helpers that create objects, wait for them, and write the status that a cluster would."""
 
 import threading
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from localcloud.engine.kubernetes.engines import ResourceLog
 from localcloud.engine.kubernetes.failures import InitializationFailed
 from localcloud.engine.kubernetes.lifecycle import Outcome, Task
 from localcloud.engine.kubernetes.tokens import Kind
-from tests.engine.kubernetes.control_plane import Objects
+from testkit.control_plane import Objects
 
 LABELS = {"app": "web"}
 POD_SPEC = {"containers": [{"name": "main", "image": "web"}]}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": POD_SPEC}
 TRUE_FOR_READY = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
 NEVER_LONG = 1.0
-"""Seconds, for what is not going to be ready."""
+"""Seconds to wait for an object that will not become ready."""
 DEPLOYMENT = {"spec": {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}}
 
 

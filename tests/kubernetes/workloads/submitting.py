@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.kubernetes.job_cluster import ROOT, Done, JobCluster
+from testkit.job_cluster import ROOT, Done, JobCluster
 
 
 def job_yaml(workload: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from localcloud import workloads
 from localcloud.kubernetes.addresses import AWS_ADDRESS
-from tests.kubernetes.job_cluster import NAMESPACE, JobCluster
+from testkit.job_cluster import NAMESPACE, JobCluster
 from tests.kubernetes.workloads.submitting import leaving_nothing, run, variant
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]

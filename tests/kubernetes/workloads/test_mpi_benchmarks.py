@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.kubernetes.job_cluster import JobCluster
+from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import run, variant
 
 pytestmark = pytest.mark.xdist_group("kubernetes")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.job_cluster import JobCluster
+from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import leaving_nothing, variant
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]

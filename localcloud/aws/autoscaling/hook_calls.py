@@ -1,0 +1,97 @@
+"""The operations on lifecycle hooks, and how the wait for one ends.
+
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html
+"""
+
+import time
+from typing import Any
+
+from localcloud.aws.autoscaling import capacity, hooks
+from localcloud.aws.autoscaling.errors import group_named, invalid
+from localcloud.aws.call import Call
+from localcloud.aws.patching import operation
+
+
+@operation("autoscaling", "PutLifecycleHook")
+def put_lifecycle_hook(call: Call) -> None:
+    hooks.put(call.backend, group_named(call.backend, call.params.get("AutoScalingGroupName")).name, call.params)
+
+
+@operation("autoscaling", "DescribeLifecycleHooks")
+def describe_lifecycle_hooks(call: Call) -> dict[str, Any]:
+    group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    names = call.params.get("LifecycleHookNames")
+    found = [hook for hook in hooks.of_group(call.backend, group.name) if not names or hook.name in names]
+    return {"LifecycleHooks": [hook.shown() for hook in found]}
+
+
+@operation("autoscaling", "DescribeLifecycleHookTypes")
+def describe_lifecycle_hook_types(call: Call) -> dict[str, Any]:
+    return {"LifecycleHookTypes": [hooks.LAUNCHING, hooks.TERMINATING]}
+
+
+@operation("autoscaling", "DeleteLifecycleHook")
+def delete_lifecycle_hook(call: Call) -> None:
+    group, name = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("LifecycleHookName", "")
+    if hooks.key(group.name, name) not in call.backend.lifecycle_hooks:
+        raise invalid(f"No Lifecycle Hook found: {name}")
+    del call.backend.lifecycle_hooks[hooks.key(group.name, name)]
+    for state in list(group.instance_states):
+        for waiting in list(getattr(state, "waiting", ())):
+            if waiting.hook.name == name:
+                _complete(group, state, waiting, "ABANDON" if waiting.hook.transition == hooks.LAUNCHING else "CONTINUE")
+
+
+@operation("autoscaling", "CompleteLifecycleAction")
+def complete_lifecycle_action(call: Call) -> None:
+    result = call.params.get("LifecycleActionResult")
+    if result not in ("CONTINUE", "ABANDON"):
+        raise invalid(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
+    group, state, waiting = _active(call)
+    _complete(group, state, waiting, result)
+
+
+@operation("autoscaling", "RecordLifecycleActionHeartbeat")
+def record_lifecycle_action_heartbeat(call: Call) -> None:
+    _, _, waiting = _active(call)
+    waiting.deadline = time.monotonic() + waiting.hook.heartbeat
+
+
+def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
+    """The wait that a call is about, by token or by instance."""
+    params, group = call.params, group_named(call.backend, call.params.get("AutoScalingGroupName"))
+    token, instance_id = params.get("LifecycleActionToken"), params.get("InstanceId")
+    for state in group.instance_states:
+        for waiting in getattr(state, "waiting", ()):
+            if waiting.hook.name == params.get("LifecycleHookName") and (
+                waiting.token == token or state.instance_id == instance_id
+            ):
+                return group, state, waiting
+    raise invalid(f"No active Lifecycle Action found with {f'token {token}' if token else f'instance ID {instance_id}'}")
+
+
+def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> None:
+    """One hook is done. ABANDON ends all other waits of a launch, and the instance with it."""
+    state.waiting.remove(waiting)
+    if result == "ABANDON":
+        state.waiting = []
+    if state.waiting:
+        return
+    if waiting.hook.transition == hooks.TERMINATING:
+        capacity.terminate(group, state)
+    elif result == "CONTINUE":
+        capacity.in_service(group, state)
+    else:
+        state.activity.end("Cancelled")
+        capacity.let_go(group, state, "The lifecycle action of the launch was abandoned.")
+        capacity.reconcile(group, "in response to a difference between desired and actual capacity")
+
+
+def end_overdue(backend: Any) -> None:
+    """Waits whose time is up end with the hook's default result."""
+    moment = time.monotonic()
+    for group in list(backend.autoscaling_groups.values()):
+        for state in list(group.instance_states):
+            for waiting in list(getattr(state, "waiting", ())):
+                if waiting.deadline <= moment and waiting in state.waiting:
+                    _complete(group, state, waiting, waiting.hook.default_result)

@@ -1,0 +1,59 @@
+"""The instance refreshes that groups have had."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.moto_api._internal import mock_random
+
+from localcloud.aws.patching import state_of
+
+ACTIVE = ("Pending", "InProgress", "Cancelling")
+
+
+@dataclass
+class Refresh:
+    """One refresh of a group."""
+
+    group: str
+    preferences: dict[str, Any]
+    desired: dict[str, Any] | None
+    status: str = "Pending"
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended: datetime | None = None
+    id: str = field(default_factory=lambda: str(mock_random.uuid4()))
+
+    def shown(self) -> dict[str, Any]:
+        """As DescribeInstanceRefreshes shows it."""
+        return {
+            "InstanceRefreshId": self.id,
+            "AutoScalingGroupName": self.group,
+            "Status": self.status,
+            "StartTime": self.started,
+            "EndTime": self.ended,
+            "PercentageComplete": 100 if self.status == "Successful" else 0,
+            "InstancesToUpdate": 0,
+            "Preferences": self.preferences,
+            "DesiredConfiguration": self.desired,
+        }
+
+
+class Refreshes:
+    """Those of one account and region, oldest first."""
+
+    def __init__(self) -> None:
+        self.log: list[Refresh] = []
+
+
+def of(backend: Any) -> list[Refresh]:
+    return state_of(backend, Refreshes).log
+
+
+def forget(backend: Any, group: str) -> None:
+    """The group is gone."""
+    log = of(backend)
+    log[:] = [item for item in log if item.group != group]
+
+
+def active(backend: Any, group: str) -> Refresh | None:
+    return next((item for item in of(backend) if item.group == group and item.status in ACTIVE), None)

@@ -1,0 +1,38 @@
+"""Other parts of the local cloud learn of instances that are launched, changed and terminated."""
+
+from typing import Any
+
+from localcloud.aws import events
+from localcloud.aws.ec2.instance_view import shown
+
+
+def publish(action: events.Action, instance: Any) -> None:
+    backend = instance.ec2_backend
+    details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else shown(instance)
+    events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
+
+
+def _is_scaled_in(instance: Any) -> bool:
+    """Whether its auto scaling group lets it go: a managed node group then drains it, which nobody does who terminates it."""
+    group = getattr(instance, "autoscaling_group", None)
+    states = group.instance_states if group is not None else ()
+    return any(state.instance is instance and state.lifecycle_state.startswith("Terminating") for state in states)
+
+
+def terminate(instances: list[Any]) -> list[dict[str, Any]]:
+    """Let instances go; what changed, as TerminateInstances shows it."""
+    changes = []
+    for instance in instances:
+        was_live = instance.state not in ("shutting-down", "terminated")
+        previous = instance.terminate()
+        if was_live:
+            publish("gone", instance)
+        current = instance.state if instance.state == "terminated" else "shutting-down"
+        changes.append(
+            {
+                "InstanceId": instance.id,
+                "PreviousState": {"Name": previous.name, "Code": previous.code},
+                "CurrentState": {"Name": current, "Code": {"terminated": 48}.get(current, 32)},
+            }
+        )
+    return changes

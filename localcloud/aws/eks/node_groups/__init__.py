@@ -1,0 +1,1 @@
+"""Managed node groups: calls, checks, launch, scaling, health and updates."""

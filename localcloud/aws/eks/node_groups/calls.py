@@ -1,0 +1,142 @@
+"""Managed node groups: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+
+Each has a real auto scaling group with instances, a launch template and an instance profile of EKS's own.
+"""
+
+from localcloud.aws import durations
+from localcloud.aws.call import Call
+from localcloud.aws.eks import access_entries
+from localcloud.aws.eks.errors import in_use, invalid_request
+from localcloud.aws.eks.node_groups import checks, health, launch, nodes, scaling
+from localcloud.aws.eks.state import (
+    Cluster,
+    NodeGroup,
+    Record,
+    cluster_of,
+    node_group_of,
+    page,
+    publish_node_group,
+    refuse_while_updating,
+)
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+
+@operation("eks", "CreateNodegroup")
+def create_nodegroup(call: Call) -> Record:
+    cluster, params = cluster_of(call), call.params
+    name, token = params["nodegroupName"], params.get("clientRequestToken", "")
+    known = cluster.node_groups.get(name)
+    if known is not None:
+        if token and token == known.token:
+            return {"nodegroup": known.record}
+        raise in_use(
+            f"NodeGroup already exists with name {name} and cluster name {cluster.name}",
+            clusterName=cluster.name,
+            nodegroupName=name,
+        )
+    if cluster.status != "ACTIVE":
+        raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
+    group = checks.checked_group(call, cluster, token)
+    cluster.node_groups[name] = group
+    access_entries.add_nodes(cluster, group.record["nodeRole"])
+    # After the instances' own transitions: they are in service by then.
+    refusal = _launch(call, cluster, group)
+    durations.schedule(
+        group.record,
+        "status",
+        "CREATING",
+        "ACTIVE",
+        "eks-node-group",
+        then=lambda: _now_created(cluster, group, refusal),
+        gate=lambda: cluster.progress_of(group).done,
+    )
+    publish_node_group(cluster, group, "created")
+    return {"nodegroup": group.record}
+
+
+def _launch(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | None:
+    """Make profile, template and auto scaling group; what Auto Scaling refused of it, if it did."""
+    record, ec2, iam = group.record, call.backend_of("ec2"), call.backend_of("iam")
+    own_name = f"eks-{group.uuid}"
+    launch.create_profile(iam, cluster, record, own_name)
+    group.profile = own_name
+    name = f"eks-{group.name}-{group.uuid}"
+    try:
+        data = launch.template_data(cluster, record, group.template, group.types, own_name)
+        group.template_id = launch.create_template(ec2, cluster, record, own_name, data)
+        scaling.create(cluster, group, name)
+    except AwsError as error:
+        return error
+    record["resources"] = {"autoScalingGroups": [{"name": name}]}
+    return None
+
+
+def _now_created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> None:
+    if refusal is not None:
+        problems = [health.of_refused_group(refusal, group.name)]
+    else:
+        problems = health.launch_problems(cluster, group) or health.join_problems(cluster, group)
+        problems = problems or health.of_nodes(cluster.progress_of(group).problem, group.name)
+    if problems:
+        group.record["status"] = "CREATE_FAILED"
+        group.record["health"]["issues"] = problems
+    publish_node_group(cluster, group, "changed")
+
+
+@operation("eks", "DescribeNodegroup")
+def describe_nodegroup(call: Call) -> Record:
+    cluster = cluster_of(call)
+    group = node_group_of(call, cluster)
+    _look_again(cluster, group)
+    return {"nodegroup": group.record}
+
+
+def _look_again(cluster: Cluster, group: NodeGroup) -> None:
+    """Show what became of the auto scaling group: somebody else may size it, and its launches may fail."""
+    record = group.record
+    if record["status"] not in ("ACTIVE", "DEGRADED"):
+        return
+    for scaled in nodes.auto_scaling_groups(cluster, group):
+        record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
+    problems = health.launch_problems(cluster, group)
+    record["health"]["issues"] = problems
+    record["status"] = "DEGRADED" if problems else "ACTIVE"
+
+
+@operation("eks", "ListNodegroups")
+def list_nodegroups(call: Call) -> Record:
+    return page(call, "nodegroups", sorted(cluster_of(call).node_groups))
+
+
+@operation("eks", "DeleteNodegroup")
+def delete_nodegroup(call: Call) -> Record:
+    cluster = cluster_of(call)
+    group = node_group_of(call, cluster)
+    if group.record["status"] == "DELETING":
+        return {"nodegroup": group.record}
+    refuse_while_updating(f"nodegroup {group.name}", group.updates, "delete")
+    scaling.empty(cluster, group)
+    ec2, iam = call.backend_of("ec2"), call.backend_of("iam")
+
+    def gone() -> None:
+        scaling.delete(cluster, group)
+        if group.template_id is not None:
+            launch.delete_template(ec2, group.template_id)
+        if group.profile is not None:
+            launch.delete_profile(iam, group.profile)
+        if cluster.node_groups.get(group.name) is group:
+            del cluster.node_groups[group.name]
+        publish_node_group(cluster, group, "gone")
+
+    durations.schedule(
+        group.record,
+        "status",
+        "DELETING",
+        "DELETED",
+        "eks-node-group-delete",
+        then=gone,
+        gate=lambda: cluster.progress_of(group).done,
+    )
+    publish_node_group(cluster, group, "changed")
+    return {"nodegroup": group.record}

@@ -1,0 +1,143 @@
+"""What EKS makes of a node group's settings: a launch template of its own, from the user's, and an instance profile.
+
+https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-basics
+https://awslabs.github.io/amazon-eks-ami/nodeadm/ for the boot configuration
+"""
+
+import base64
+from copy import deepcopy
+from email import message_from_bytes
+from email.message import Message
+from typing import Any
+
+import yaml
+
+from localcloud.aws.ec2 import launch_templates
+from localcloud.aws.eks.node_groups.image import image_id
+from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG, NODE_GROUP_TAG
+from localcloud.aws.eks.state import Cluster, Record, UserTemplate
+
+NODE_CONFIG = "application/node.eks.aws"
+_BOUNDARY = "//"
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+
+
+def tags_of(cluster: Cluster, name: str) -> dict[str, str]:
+    """EKS's tags on what it makes for a node group."""
+    return {CLUSTER_TAG: cluster.name, NODE_GROUP_TAG: name}
+
+
+def create_profile(iam: Any, cluster: Cluster, record: Record, name: str) -> None:
+    role = record["nodeRole"].rsplit("/", 1)[-1]
+    tags = [{"Key": key, "Value": value} for key, value in tags_of(cluster, record["nodegroupName"]).items()]
+    iam.create_instance_profile(name, "/", [role], tags)
+
+
+def delete_profile(iam: Any, name: str) -> None:
+    if name in iam.instance_profiles:
+        iam.delete_instance_profile(name, ignore_attached_roles=True)
+
+
+def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data: Record) -> str:
+    """EKS's launch template; its id."""
+    tags = {"launch-template": tags_of(cluster, record["nodegroupName"])}
+    template = ec2.create_launch_template(name, "", launch_templates.stored(data), tags)
+    return str(template.id)
+
+
+def add_version(template: Any, data: Record) -> None:
+    """A new version of EKS's launch template, which is its default from now on."""
+    template.default_version_number = template.create_version(launch_templates.stored(data), "").number
+
+
+def delete_template(ec2: Any, template_id: str) -> None:
+    if template_id in ec2.launch_templates:
+        launch_templates.forget(ec2, ec2.launch_templates[template_id])
+
+
+def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
+    """The user's launch data with what EKS adds: image, instance type, profile, cluster security group, boot text, tags."""
+    data = deepcopy(user.data)
+    data["InstanceType"] = types[0]
+    data["IamInstanceProfile"] = {"Name": profile}
+    if not data.get("NetworkInterfaces") and not data.get("SecurityGroupIds") and not data.get("SecurityGroups"):
+        data["SecurityGroupIds"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
+    for interface in data.get("NetworkInterfaces", []):
+        # Nodes talk to the control plane through the group that joins them; EKS adds it only where the user gives none.
+        if not interface.get("Groups"):
+            interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
+    if not user.image_id:
+        data["ImageId"] = image_id(cluster.region, record["amiType"], record["version"])
+        data["UserData"] = boot_text(cluster, record, data["ImageId"], data.get("UserData"))
+    if user.id is None:
+        disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
+        data["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvda", "Ebs": disk}]
+        data["MetadataOptions"] = {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+    data["TagSpecifications"] = _tag_specifications(data.get("TagSpecifications", []), tags_of(cluster, record["nodegroupName"]))
+    return data
+
+
+def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record]:
+    kinds = {item["ResourceType"]: {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags", [])} for item in given}
+    for kind in ("instance", "volume"):
+        kinds[kind] = {**kinds.get(kind, {}), **own}
+    return [
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        for kind, tags in kinds.items()
+    ]
+
+
+def boot_text(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
+    """The user's parts, then EKS's NodeConfig, as base64 of a MIME document."""
+    parts = [(part.get_content_type(), _text(part)) for part in _leaves(given)] if given else []
+    parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
+    body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
+    return base64.b64encode(f"{head}{body}--{_BOUNDARY}--\n".encode()).decode()
+
+
+def node_config(cluster: Cluster, record: Record, image: str) -> Record:
+    labels = {
+        "eks.amazonaws.com/nodegroup-image": image,
+        "eks.amazonaws.com/capacityType": record["capacityType"],
+        "eks.amazonaws.com/nodegroup": record["nodegroupName"],
+        **record["labels"],
+    }
+    if template := record.get("launchTemplate"):
+        labels["eks.amazonaws.com/sourceLaunchTemplateId"] = template["id"]
+        labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
+    flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items())]
+    if record["taints"]:
+        taints = (f"{taint['key']}={taint.get('value', '')}:{_EFFECTS[taint['effect']]}" for taint in record["taints"])
+        flags.append("--register-with-taints=" + ",".join(taints))
+    return {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {
+            "cluster": {
+                "name": cluster.name,
+                "apiServerEndpoint": cluster.endpoint.url,
+                "certificateAuthority": cluster.endpoint.certificate_authority,
+                "cidr": cluster.record["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
+            },
+            "kubelet": {"flags": flags},
+        },
+    }
+
+
+def joins_by_itself(user_data: str | None) -> bool:
+    """Whether boot text of one's own image names a cluster to join: EKS adds nothing to it."""
+    if not user_data:
+        return False
+    texts = [base64.b64decode(user_data).decode(errors="replace"), *(_text(part) for part in _leaves(user_data))]
+    return any(sign in text for text in texts for sign in ("apiServerEndpoint", "/etc/eks/bootstrap.sh", "nodeadm init"))
+
+
+def _leaves(user_data: str) -> list[Message]:
+    message = message_from_bytes(base64.b64decode(user_data))
+    return [part for part in message.walk() if not part.is_multipart()]
+
+
+def _text(part: Message) -> str:
+    payload = part.get_payload(decode=True)
+    return payload.decode() if isinstance(payload, bytes) else str(payload)

@@ -1,0 +1,128 @@
+"""The nodes of a managed node group are replaced by those of a new template version, as many at a time as it allows.
+
+https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.aws import durations
+from localcloud.aws.autoscaling import capacity
+from localcloud.aws.eks.node_groups import nodes
+from localcloud.aws.eks.state import Cluster, NodeGroup, Record
+
+_CAUSE = "in response to an update of the EKS node group"
+
+Finished = Callable[[str], None]
+"""Told when an update of the nodes is over: why it failed, or an empty text. Then new instances come from what it left."""
+
+
+def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished) -> None:
+    """Replace the instances of older template versions.
+
+    DEFAULT starts the new ones before the old ones go, and so needs spare capacity; MINIMAL lets the old ones go first.
+    Where new ones are refused by EC2, or do not become nodes, the old ones that are left stay.
+    """
+    found = nodes.auto_scaling_groups(cluster, group)
+    _Renewal(cluster, group, found[0] if found else None, update, finished).next_batch()
+
+
+@dataclass
+class _Renewal:
+    """One update, in steps: each begins when the nodes are as the step before wanted them."""
+
+    cluster: Cluster
+    group: NodeGroup
+    scaling: Any
+    update: Record
+    finished: Finished
+
+    def next_batch(self) -> None:
+        members = capacity.members(self.scaling) if self.scaling is not None else []
+        old = [state for state in members if not self._is_new(state)]
+        if not old:
+            self._after("eks-node-group-update", lambda: self.finished(self._problem()))
+            return
+        batch = old[: self._at_once(len(members))]
+        if self.group.record["updateConfig"]["updateStrategy"] == "DEFAULT":
+            self._surge(batch)
+        else:
+            self._minimal(batch)
+
+    def _surge(self, batch: list[Any]) -> None:
+        scaling, before = self.scaling, self._problem()
+        most, desired = scaling.max_size, scaling.desired_capacity
+        scaling.max_size, scaling.desired_capacity = max(most, desired + len(batch)), desired + len(batch)
+        refused = self._launch()
+
+        def new_ones_are_there() -> None:
+            scaling.max_size, scaling.desired_capacity = most, desired
+            problem = refused or self._problem()
+            if problem and problem != before:
+                self._give_up(problem)
+                return
+            self._let_go(batch)
+            self._after("ec2-instance-terminate", self.next_batch)
+
+        self._after("eks-node-group-version-update", new_ones_are_there)
+
+    def _minimal(self, batch: list[Any]) -> None:
+        before = self._problem()
+        self._let_go(batch)
+
+        def old_ones_are_gone() -> None:
+            refused = self._launch()
+
+            def new_ones_are_there() -> None:
+                problem = refused or self._problem()
+                if problem and problem != before:
+                    self._give_up(problem)
+                else:
+                    self.next_batch()
+
+            self._after("eks-node-group-version-update", new_ones_are_there)
+
+        self._after("ec2-instance-terminate", old_ones_are_gone)
+
+    def _give_up(self, problem: str) -> None:
+        """What is new goes; what is missing then comes as it was before."""
+        self._let_go([state for state in capacity.members(self.scaling) if self._is_new(state)])
+        self.finished(problem)
+        capacity.reconcile(self.scaling, _CAUSE)
+
+    def _is_new(self, state: Any) -> bool:
+        return bool(state.template_version.number == self.scaling.ec2_launch_template.default_version_number)
+
+    def _problem(self) -> str:
+        """What whoever realizes nodes says of those that are there."""
+        return self.cluster.progress_of(self.group).problem
+
+    def _at_once(self, members: int) -> int:
+        config = self.group.record["updateConfig"]
+        if "maxUnavailablePercentage" in config:
+            return max(1, members * int(config["maxUnavailablePercentage"]) // 100)
+        return int(config["maxUnavailable"])
+
+    def _launch(self) -> str:
+        """Let the group reach its capacity; what EC2 refused, if it did."""
+        done = capacity.reconcile(self.scaling, _CAUSE)
+        if not any(activity.error_code for activity in done):
+            return ""
+        return next((refusal.message for refusal in capacity.refusals(self.scaling)), "")
+
+    def _let_go(self, batch: list[Any]) -> None:
+        for state in batch:
+            if state in capacity.members(self.scaling):
+                capacity.let_go(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
+
+    def _after(self, duration: str, then: Callable[[], None]) -> None:
+        durations.schedule(
+            self.update,
+            "status",
+            "InProgress",
+            "InProgress",
+            duration,
+            then=then,
+            gate=lambda: self.cluster.progress_of(self.group).done,
+        )

@@ -1,0 +1,83 @@
+"""The auto scaling group behind a node group: made, resized and removed through Auto Scaling.
+
+https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html
+"""
+
+from localcloud.aws.autoscaling import group_calls
+from localcloud.aws.call import backend_of
+from localcloud.aws.eks.node_groups import launch, nodes
+from localcloud.aws.eks.state import Cluster, NodeGroup, Record
+
+TERMINATION_POLICIES = ["AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"]
+GRACE_SECONDS = 15
+
+
+def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
+    """The group, with as many instances as wanted (or as EC2 gives)."""
+    record, sizes = group.record, group.record["scalingConfig"]
+    owned = {
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        f"k8s.io/cluster-autoscaler/{cluster.name}": "owned",
+        f"kubernetes.io/cluster/{cluster.name}": "owned",
+        **launch.tags_of(cluster, group.name),
+    }
+    params: Record = {
+        "AutoScalingGroupName": name,
+        "MinSize": sizes["minSize"],
+        "MaxSize": sizes["maxSize"],
+        "DesiredCapacity": sizes["desiredSize"],
+        "VPCZoneIdentifier": ",".join(record["subnets"]),
+        "HealthCheckType": "EC2",
+        "HealthCheckGracePeriod": GRACE_SECONDS,
+        "TerminationPolicies": TERMINATION_POLICIES,
+        "CapacityRebalance": record["capacityType"] == "SPOT",
+        "Tags": [{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in owned.items()],
+        **_launch_source(cluster, group, group.types),
+    }
+    group_calls.create(backend_of("autoscaling", cluster.account, cluster.region), params)
+
+
+def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
+    for found in nodes.auto_scaling_groups(cluster, group):
+        group_calls.update(
+            found, {"MinSize": sizes["minSize"], "MaxSize": sizes["maxSize"], "DesiredCapacity": sizes["desiredSize"]}
+        )
+
+
+def use_new_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
+    """New instances get the default version of EKS's template; those that run stay as they are."""
+    for found in nodes.auto_scaling_groups(cluster, group):
+        group_calls.update(found, _launch_source(cluster, group, types))
+
+
+def empty(cluster: Cluster, group: NodeGroup) -> None:
+    for found in nodes.auto_scaling_groups(cluster, group):
+        group_calls.update(found, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
+
+
+def delete(cluster: Cluster, group: NodeGroup) -> None:
+    for found in nodes.auto_scaling_groups(cluster, group):
+        group_calls.delete(found, force=True)
+
+
+def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
+    """EKS's template; its types as overrides, which a capacity block cannot have."""
+    template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
+    specification = {"LaunchTemplateId": template.id, "Version": str(template.default_version_number)}
+    if group.record["capacityType"] == "CAPACITY_BLOCK":
+        return {"LaunchTemplate": specification}
+    spot = group.record["capacityType"] == "SPOT"
+    return {
+        "MixedInstancesPolicy": {
+            "LaunchTemplate": {
+                "LaunchTemplateSpecification": specification,
+                "Overrides": [{"InstanceType": name} for name in types],
+            },
+            "InstancesDistribution": {
+                "OnDemandAllocationStrategy": "prioritized",
+                "OnDemandBaseCapacity": 0,
+                "OnDemandPercentageAboveBaseCapacity": 0 if spot else 100,
+                "SpotAllocationStrategy": "price-capacity-optimized",
+            },
+        }
+    }

@@ -1,0 +1,202 @@
+"""Changes of a node group.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html
+https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
+"""
+
+from typing import Any
+
+from localcloud.aws.call import Call
+from localcloud.aws.eks import updates, versions
+from localcloud.aws.eks.errors import in_use, invalid_parameter, invalid_request, not_emulated
+from localcloud.aws.eks.node_groups import image, launch, renewal, scaling, settings, user_template
+from localcloud.aws.eks.state import (
+    Cluster,
+    NodeGroup,
+    Record,
+    UserTemplate,
+    cluster_of,
+    node_group_of,
+    now,
+    publish_node_group,
+    refuse_while_updating,
+)
+from localcloud.aws.errors import AwsError
+from localcloud.aws.patching import operation
+
+_CONFIG = ("scalingConfig", "labels", "taints", "updateConfig", "nodeRepairConfig")
+
+
+@operation("eks", "UpdateNodegroupConfig")
+def update_nodegroup_config(call: Call) -> Record:
+    cluster, params = cluster_of(call), call.params
+    group = _updatable(call, cluster, "ConfigUpdate")
+    if "warmPoolConfig" in params:
+        raise not_emulated("warmPoolConfig")
+    if not any(name in params for name in _CONFIG):
+        raise invalid_parameter(
+            "At least one of labels, taints, scaling config, update config and node repair config is required"
+        )
+    record = group.record
+    after: Record = {}
+    if "labels" in params:
+        after["labels"] = settings.changed_labels(params["labels"], record["labels"])
+    if "taints" in params:
+        after["taints"] = settings.changed_taints(params["taints"], record["taints"])
+    if "updateConfig" in params:
+        after["updateConfig"] = settings.update_config(params["updateConfig"], record["updateConfig"])
+    if "nodeRepairConfig" in params:
+        after["nodeRepairConfig"] = settings.repair_config(params["nodeRepairConfig"])
+    if "scalingConfig" in params:
+        after["scalingConfig"] = settings.scaling(params["scalingConfig"], record["scalingConfig"])
+        scaling.resize(cluster, group, after["scalingConfig"])
+    ec2 = call.backend_of("ec2")
+
+    def gate() -> bool:
+        return cluster.progress_of(group).done
+
+    def done(_: Record) -> None:
+        record.update(after, modifiedAt=now(), status="ACTIVE")
+        if "labels" in after or "taints" in after:
+            # Running nodes get them through Kubernetes, new ones by their boot text.
+            _renew_template(cluster, group, ec2, group.template, {})
+        publish_node_group(cluster, group, "changed")
+
+    update = updates.start(group.updates, "ConfigUpdate", _config_params(params), "eks-node-group-update", done, gate)
+    record["status"] = "UPDATING"
+    return {"update": update}
+
+
+def _config_params(params: Record) -> dict[str, Any]:
+    scaling, labels, taints = params.get("scalingConfig", {}), params.get("labels", {}), params.get("taints", {})
+    config = params.get("updateConfig", {})
+    return {
+        "MinSize": _text(scaling.get("minSize")),
+        "MaxSize": _text(scaling.get("maxSize")),
+        "DesiredSize": _text(scaling.get("desiredSize")),
+        "LabelsToAdd": labels.get("addOrUpdateLabels"),
+        "LabelsToRemove": labels.get("removeLabels"),
+        "TaintsToAdd": taints.get("addOrUpdateTaints"),
+        "TaintsToRemove": taints.get("removeTaints"),
+        "MaxUnavailable": _text(config.get("maxUnavailable")),
+        "MaxUnavailablePercentage": _text(config.get("maxUnavailablePercentage")),
+        "UpdateStrategy": config.get("updateStrategy"),
+        "NodeRepairConfig": params.get("nodeRepairConfig"),
+    }
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+@operation("eks", "UpdateNodegroupVersion")
+def update_nodegroup_version(call: Call) -> Record:
+    """Nodes of the newest image, of another Kubernetes version or of another template version: all are replaced."""
+    cluster, params = cluster_of(call), call.params
+    group = _updatable(call, cluster, "VersionUpdate")
+    record, ec2 = group.record, call.backend_of("ec2")
+    template = _new_template(call, group)
+    after = _new_versions(params, cluster, group, template)
+    if template.id is not None:
+        after["launchTemplate"] = template.record
+    own_template = ec2.launch_templates.get(group.template_id)
+    if own_template is None:
+        raise invalid_request(f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group.")
+    before = own_template.default_version_number
+    if any(record.get(name) != value for name, value in after.items()):
+        try:
+            _renew_template(cluster, group, ec2, template, after)
+        except AwsError as error:
+            own_template.default_version_number = before
+            raise invalid_request(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
+
+    def finished(problem: str) -> None:
+        record["status"] = "ACTIVE"
+        if not problem:
+            update["status"] = "Successful"
+            record.update(after, modifiedAt=now())
+            group.template, group.types = template, _types(group, template)
+        else:
+            own_template.default_version_number = before
+            if group.template_id in ec2.launch_templates:
+                scaling.use_new_template(cluster, group, group.types)
+            text = f"Couldn't proceed with upgrade process as new nodes are not joining node group {group.name}: {problem}"
+            updates.fail(update, "NodeCreationFailure", text, group.group_names)
+        publish_node_group(cluster, group, "changed")
+
+    update = updates.new(
+        group.updates,
+        "VersionUpdate",
+        {
+            "Version": after["version"],
+            "ReleaseVersion": after["releaseVersion"],
+            "LaunchTemplateName": template.name,
+            "LaunchTemplateVersion": template.version,
+        },
+    )
+    record["status"] = "UPDATING"
+    renewal.renew(cluster, group, update, finished)
+    return {"update": update}
+
+
+def _updatable(call: Call, cluster: Cluster, update_type: str) -> NodeGroup:
+    group = node_group_of(call, cluster)
+    refuse_while_updating(f"nodegroup {group.name}", group.updates, update_type)
+    if group.record["status"] not in ("ACTIVE", "DEGRADED"):
+        raise in_use(
+            "Nodegroup cannot be updated as it is currently not in Active State",
+            clusterName=cluster.name,
+            nodegroupName=group.name,
+        )
+    return group
+
+
+def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
+    return [template.instance_type] if template.instance_type else group.types
+
+
+def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
+    """Another version of the same launch template: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    wanted, current = call.params.get("launchTemplate"), group.template
+    if wanted is None:
+        return current
+    if current.id is None:
+        raise invalid_parameter("A node group that was created without a launch template cannot be updated to have one")
+    template = user_template.read(call, wanted)
+    if template.id != current.id:
+        raise invalid_parameter(f"The launch template of a node group cannot be changed, only its version; it is {current.name}")
+    for what, before, now_given in (
+        ("an instance type", current.instance_type, template.instance_type),
+        ("an image id", current.image_id, template.image_id),
+    ):
+        if bool(before) != bool(now_given):
+            word = "specify" if before else "not specify"
+            raise invalid_request(f"You must continue to {word} {what} within the launch template")
+    user_template.check_capacity(group.record["capacityType"], template, group.record.get("instanceTypes", []))
+    return template
+
+
+def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: UserTemplate) -> Record:
+    record = group.record
+    if record["amiType"] == "CUSTOM":
+        image.refuse_versions_of_own_image(params)
+        return {"version": cluster.version, "releaseVersion": template.image_id}
+    version = params.get("version", record["version"])
+    if version not in versions.VERSIONS:
+        raise invalid_parameter("unsupported Kubernetes version")
+    if versions.minor(version) > versions.minor(cluster.version):
+        raise invalid_parameter(f"Requested Nodegroup version {version} is newer than the cluster's version {cluster.version}")
+    if versions.minor(version) < versions.minor(record["version"]):
+        raise invalid_parameter(f"Unsupported Nodegroup version update from {record['version']} to {version}")
+    image.check_release(params.get("releaseVersion"), version)
+    return {"version": version, "releaseVersion": image.release_version(version)}
+
+
+def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: UserTemplate, changes: Record) -> None:
+    """New nodes start from what the node group says now, and the changes."""
+    if group.template_id not in ec2.launch_templates:
+        return
+    record, types = {**group.record, **changes}, _types(group, template)
+    data = launch.template_data(cluster, record, template, types, str(group.profile))
+    launch.add_version(ec2.launch_templates[group.template_id], data)
+    scaling.use_new_template(cluster, group, types)

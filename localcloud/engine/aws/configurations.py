@@ -1,0 +1,88 @@
+"""Who is talking: many engine runs share one provider process, and a request does not say which provider instance it is for.
+
+Every provider instance of an engine run has a connection of its own, so the peer's address tells them apart. Where a connection
+broke and came back under another address, the stack in the resource's URN leads to the configuration it had, unless that
+stack has providers of several regions.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from localcloud.engine.aws.resource import Aws
+
+REMEMBERED = 512
+"""Connections; the oldest are forgotten. An engine run has two or three."""
+
+# What Pulumi and its SDK send unasked, and what changes nothing here.
+WITHOUT_EFFECT = frozenset(
+    {"version", "pluginDownloadURL", "skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation"}
+)
+
+
+class NotConfigured(Exception):
+    """A request came before, or without, a configuration."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack of a project."""
+
+    stack: str
+    project: str
+
+    @classmethod
+    def of(cls, urn: str) -> "Stack":
+        parts = urn.split("::")
+        return cls(parts[0].removeprefix("urn:pulumi:"), parts[1] if len(parts) > 1 else "")
+
+
+def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the stand-in cannot do with a provider configuration: property and reason."""
+    found = [
+        (name, f"the local provider does not know the provider setting {name}; it takes region only")
+        for name in sorted(config)
+        if name != "region" and name not in WITHOUT_EFFECT and not name.startswith("__")
+    ]
+    if not config.get("region"):
+        found.append(("region", "Missing region configuration. Set it with `pulumi config set aws:region <region>`"))
+    return found
+
+
+@dataclass
+class Configurations:
+    """The configurations of all engine runs there are."""
+
+    _by_peer: OrderedDict[str, Aws] = field(default_factory=OrderedDict)
+    _by_stack: OrderedDict[Stack, dict[str, Aws]] = field(default_factory=OrderedDict)
+    """By the provider's URN."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def forget(self, peer: str) -> None:
+        """A new connection: whoever had this address before is gone."""
+        with self._lock:
+            self._by_peer.pop(peer, None)
+
+    def remember(self, peer: str, provider_urn: str, aws: Aws) -> None:
+        stack = Stack.of(provider_urn)
+        with self._lock:
+            self._by_peer[peer] = aws
+            self._by_stack.setdefault(stack, {})[provider_urn] = aws
+            self._by_peer.move_to_end(peer)
+            self._by_stack.move_to_end(stack)
+            while len(self._by_peer) > REMEMBERED:
+                self._by_peer.popitem(last=False)
+            while len(self._by_stack) > REMEMBERED:
+                self._by_stack.popitem(last=False)
+
+    def find(self, peer: str, urn: str) -> Aws:
+        with self._lock:
+            aws = self._by_peer.get(peer)
+            candidates = list(self._by_stack.get(Stack.of(urn), {}).values())
+        if aws is not None:
+            return aws
+        if len({candidate.region for candidate in candidates}) != 1:
+            raise NotConfigured("the local provider was not configured for this run; was it restarted?")
+        return candidates[-1]

@@ -1,0 +1,45 @@
+"""What went wrong, in the official provider's words: which resource, which call, AWS's own reason."""
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from localcloud.engine.aws.clients import Cancelled
+from localcloud.engine.aws.resource import Failed, Gone, Partial
+
+EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
+"""Anything else is a fault of ours."""
+
+
+def explain(doing: str, cause: Exception) -> str:
+    """`creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`."""
+    return f"{doing}: {reason(cause)}"
+
+
+def reason(cause: Exception) -> str:
+    """The cause without the resource; a handler that wrapped AWS's refusal gave its place, the refusal gives the words."""
+    origin = cause.__cause__
+    if isinstance(cause, ClientError):
+        return _operation_error(cause)
+    if isinstance(cause, Failed | Partial) and isinstance(origin, ClientError) and str(cause) == str(origin):
+        return _operation_error(origin)
+    if isinstance(cause, Gone):
+        return "couldn't find resource"
+    if isinstance(cause, Partial):
+        return cause.reason
+    if isinstance(cause, EXPECTED):
+        return str(cause)
+    return f"internal error of the local provider, see its log: {type(cause).__name__}: {cause}"
+
+
+def _operation_error(error: ClientError) -> str:
+    """Worded as the Go SDK's OperationError; modelled exceptions name themselves, others are API errors:
+    https://github.com/aws/smithy-go/blob/main/errors.go
+    """
+    meta = error.response.get("ResponseMetadata", {})
+    details = error.response.get("Error", {})
+    code = details.get("Code", "Unknown")
+    modelled = type(error).__name__ != "ClientError"
+    return (
+        f"operation error {meta.get('ServiceId', 'AWS')}: {error.operation_name}, "
+        f"https response error StatusCode: {meta.get('HTTPStatusCode', 0)}, RequestID: {meta.get('RequestId', '')}, "
+        f"{'' if modelled else 'api error '}{code}: {details.get('Message', '')}"
+    )

@@ -1,0 +1,258 @@
+"""The life of a resource, the same behind both doors: check, create, read, update, delete, on plain values.
+
+Handlers say what AWS needs; this says what the engine needs: defaults, names, what the state is after a failure.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.engine.aws.autonaming import NameTooLong, Wish, name_for
+from localcloud.engine.aws.diff import Difference, compare, same
+from localcloud.engine.aws.failures import EXPECTED, explain
+from localcloud.engine.aws.resource import Args, Aws, Gone, Partial, Prop, Resource, State
+from localcloud.engine.codec import UNKNOWN
+from localcloud.engine.paths import Path, parse, restore, show
+
+log = logging.getLogger(__name__)
+
+DEFAULTS = "__defaults"
+"""The input in which the official provider keeps which inputs it filled in; the engine does not show it."""
+
+
+class OperationFailed(Exception):
+    """Nothing came of it."""
+
+
+class InitializationFailed(Exception):
+    """The resource exists, but not as asked: the engine keeps `id` and `state` and tries again with the next update."""
+
+    def __init__(self, id: str, state: State, reason: str) -> None:
+        super().__init__(reason)
+        self.id = id
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An input that the resource cannot have."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """A resource as AWS has it."""
+
+    id: str
+    state: State
+
+
+def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
+    """The inputs with the name filled in, and everything in them that the handler does not know."""
+    given = {name: value for name, value in inputs.items() if name != DEFAULTS}
+    refusals = [
+        Refusal(show(path), f'the local provider does not know "{show(path)}" of {resource.token}')
+        for path in _unknown_to(resource.props, given, ())
+    ]
+    filled: list[str] = []
+    rule = resource.auto_name
+    if rule:
+        before = previous.get(rule.property) if rule.property in previous.get(DEFAULTS, ()) else None
+        try:
+            name = name_for(rule, logical, given, before, wish)
+        except NameTooLong as error:
+            refusals.append(Refusal(rule.property, str(error)))
+            name = None
+        if name:
+            given[rule.property] = name
+            filled = [rule.property]
+    return {**given, DEFAULTS: filled}, refusals
+
+
+def _unknown_to(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path) -> list[Path]:
+    found: list[Path] = []
+    for name, value in given.items():
+        here = (*path, name)
+        if name not in props:
+            found.append(here)
+        elif fields := props[name].fields:
+            parts = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for place, part in parts:
+                if isinstance(part, Mapping):
+                    found += _unknown_to(fields, part, here if place is None else (*here, place))
+    return found
+
+
+def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
+    """What `inputs` change about a resource in `state`."""
+    args = plain(inputs)
+    found = compare(resource.props, state, args, [parse(text) for text in ignored])
+    return found.forcing(resource.replacing(dict(state), args, found.keys))
+
+
+def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
+    """Two resources cannot have the same name at once: if the program names it, and not anew, the old one goes first."""
+    rule = resource.auto_name
+    if resource.delete_before_replace and difference.replaces:
+        return True
+    if not rule or not difference.replaces or rule.property not in inputs or DEFAULTS not in inputs:
+        return False
+    named = {rule.property, *rule.unless} & inputs.keys()
+    return rule.property not in inputs[DEFAULTS] and not named & difference.keys
+
+
+def previewed_creation(resource: Resource, inputs: Args) -> State:
+    """What a preview knows of a resource that does not exist: its inputs."""
+    state = plain(inputs)
+    for text in resource.nested_outputs:
+        head, *rest = parse(text)
+        if head in state:
+            state[str(head)] = _with_unknown(state[str(head)], tuple(rest))
+    return state
+
+
+def _with_unknown(value: Any, path: Path) -> Any:
+    if isinstance(value, list):
+        return [_with_unknown(element, path) for element in value]
+    if not isinstance(value, dict):
+        return value
+    head, rest = str(path[0]), path[1:]
+    return {**value, head: _with_unknown(value.get(head, {}), rest) if rest else value.get(head, UNKNOWN)}
+
+
+def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
+    """Make it. What is made and then fails is an `InitializationFailed` with the inputs as its state: see `Partial`."""
+    args = plain(inputs)
+    doing = f"creating {resource.title} ({_called(resource, args) or logical})"
+    try:
+        id = resource.create(aws, args)
+    except Partial as error:
+        seen = _seen_after_failure(resource, aws, error.id, args)
+        state = _finished(resource, error.id, {**seen, **args}, args)
+        raise InitializationFailed(error.id, state, explain(doing, error)) from error
+    except Exception as error:
+        _note(doing, error)
+        raise OperationFailed(explain(doing, error)) from error
+    doing = f"reading {resource.title} ({id})"
+    try:
+        found = resource.read(aws, id, args)
+    except Exception as error:
+        _note(doing, error)
+        raise InitializationFailed(id, _finished(resource, id, args, args), explain(doing, error)) from error
+    if found is None:
+        raise OperationFailed(f"{doing}: couldn't find resource")
+    return Made(id, _finished(resource, id, found, args))
+
+
+def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
+    """The resource as AWS has it now; None when it is gone."""
+    doing = f"reading {resource.title} ({id})"
+    try:
+        state = resource.read(aws, id, known)
+    except Gone:
+        return None
+    except Exception as error:
+        _note(doing, error)
+        raise OperationFailed(explain(doing, error)) from error
+    return None if state is None else _finished(resource, id, state, known)
+
+
+def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
+    """The inputs as a refresh records them: those that were given, as AWS has them now; all there are after an import."""
+    if not inputs:
+        found = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
+        return {**found, DEFAULTS: []}
+    return {
+        name: value if name not in resource.props or same(resource.props[name], state.get(name), value) else state[name]
+        for name, value in inputs.items()
+        if name not in resource.props or name in state or same(resource.props[name], None, value)
+    }
+
+
+def previewed_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
+    """What a preview knows of a resource that an update will change."""
+    changed = difference(resource, state, inputs, ignored).keys
+    kept = {name: value for name, value in state.items() if name not in changed}
+    news = {name: value for name, value in _respecting(state, inputs, ignored).items() if name in changed}
+    for text in resource.nested_outputs:
+        news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
+    unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
+    return {**kept, **news, **({"tagsAll": news.get("tags", {})} if "tags" in changed else {}), **unknown}
+
+
+def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
+    """Change it in place. After a failure the state is what AWS has, so that the next update does what is left to do."""
+    changed = difference(resource, state, inputs, ignored).keys
+    args = _respecting(state, inputs, ignored)
+    doing = f"updating {resource.title} ({id})"
+    if changed:
+        try:
+            resource.update(aws, id, state, args, changed)
+        except Exception as error:
+            _note(doing, error)
+            seen = _seen_after_failure(resource, aws, id, state) or state
+            raise InitializationFailed(id, _finished(resource, id, seen, state), explain(doing, error)) from error
+    forgotten = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
+    found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in forgotten}, **args})
+    if found is None:
+        raise OperationFailed(f"{doing}: couldn't find resource; `pulumi refresh` takes it out of the state")
+    return found
+
+
+def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
+    """Remove it; what is gone already is removed."""
+    doing = f"deleting {resource.title} ({id})"
+    try:
+        resource.delete(aws, id, state)
+    except Gone:
+        return
+    except Exception as error:
+        _note(doing, error)
+        raise OperationFailed(explain(doing, error)) from error
+
+
+def plain(inputs: Mapping[str, Any]) -> Args:
+    """Inputs as handlers take them: without what only the engine keeps."""
+    return {name: value for name, value in inputs.items() if not name.startswith("__")}
+
+
+def _respecting(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
+    """The inputs with what the program ignores as AWS has it, so that changing the rest does not change it back."""
+    args = plain(inputs)
+    for text in ignored:
+        args = restore(args, state, parse(text))
+    return {name: value for name, value in args.items() if name in inputs}
+
+
+def _finished(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
+    """The state with what AWS never tells, and in the program's own words where AWS's mean the same."""
+    whole = {name: value for name, value in state.items() if value is not None}
+    for name, prop in resource.props.items():
+        if name in known and (prop.write_only or (prop.json and same(prop, whole.get(name), known[name]))):
+            whole[name] = known[name]
+    return {**whole, "id": id}
+
+
+def _seen_after_failure(resource: Resource, aws: Aws, id: str, known: State) -> State:
+    try:
+        return resource.read(aws, id, known) or {}
+    except Exception:
+        log.debug("reading %s after a failure", id, exc_info=True)
+        return {}
+
+
+def _default(prop: Prop, value: object) -> bool:
+    return value is None or (prop.default is not None and same(prop, value, prop.default))
+
+
+def _called(resource: Resource, args: Args) -> str | None:
+    name = args.get(resource.auto_name.property) if resource.auto_name else None
+    return str(name) if name else None
+
+
+def _note(doing: str, error: Exception) -> None:
+    if not isinstance(error, EXPECTED):
+        log.error("%s", doing, exc_info=error)

@@ -1,0 +1,221 @@
+"""Pulumi's ResourceProvider protocol in front of the handlers.
+
+https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from localcloud.engine.aws import clients, lifecycle
+from localcloud.engine.aws.autonaming import Wish
+from localcloud.engine.aws.configurations import Configurations, NotConfigured, problems
+from localcloud.engine.aws.diff import Change, Difference, compare
+from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
+from localcloud.engine.aws.resource import RESOURCES, Aws, Prop, Resource
+from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
+from localcloud.engine.paths import show
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "s3", "kms", "logs")
+PROVIDER_PROPS = {"region": Prop(replace=True)}
+"""A provider in another region is another provider, and all its resources move with it."""
+
+
+class UnknownType(Exception):
+    """No handler for the token."""
+
+
+class Provider(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves any number of engine runs, each with its own configuration."""
+
+    def __init__(self, version: str, endpoint: str) -> None:
+        self.version = version
+        self.endpoint = endpoint
+        self.configurations = Configurations()
+
+    # The connection
+
+    def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.configurations.forget(context.peer())
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True, supports_autonaming_configuration=True)
+
+    def Attach(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return plugin_pb2.PluginInfo(version=self.version)
+
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """As the official provider: what runs goes on to its end, and the engine waits for it."""
+        return empty_pb2.Empty()
+
+    # The provider's own configuration
+
+    def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        config, _ = decode(request.news)
+        failures = [provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in problems(config)]
+        return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
+
+    def DiffConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        olds, news = decode(request.old_inputs)[0], decode(request.news)[0]
+        return _diff_response(compare(PROVIDER_PROPS, olds, {name: news[name] for name in PROVIDER_PROPS if name in news}))
+
+    def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
+        config, _ = decode(request.args)
+        if wrong := problems(config):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(reason for _, reason in wrong))
+        self.configurations.remember(context.peer(), request.urn, Aws(config["region"], endpoint=self.endpoint))
+        clients.prepare(SERVICES, config["region"], self.endpoint)
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True)
+
+    # Resources
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            inputs, secrets = decode(request.news)
+            modes = provider_pb2.CheckRequest.AutonamingOptions
+            disabled = request.HasField("autonaming") and request.autonaming.mode == modes.DISABLE
+            wish = Wish(request.randomSeed, request.autonaming.proposed_name, disabled)
+            previous = decode(request.olds)[0]
+            checked, refusals = lifecycle.check(resource, _name(request.urn), inputs, previous, wish)
+            failures = [provider_pb2.CheckFailure(property=refusal.path, reason=refusal.reason) for refusal in refusals]
+            return provider_pb2.CheckResponse(inputs=encode(checked, secrets), failures=failures)
+
+        return self._answer(request, context, answer)
+
+    def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            inputs = decode(request.news)[0]
+            difference = lifecycle.difference(resource, decode(request.olds)[0], inputs, request.ignoreChanges)
+            return _diff_response(difference, lifecycle.delete_before_replace(resource, inputs, difference))
+
+        return self._answer(request, context, answer)
+
+    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            inputs, secrets = decode(request.properties)
+            if request.preview:
+                return provider_pb2.CreateResponse(properties=encode(lifecycle.previewed_creation(resource, inputs), secrets))
+            try:
+                made = lifecycle.create(resource, aws, _name(request.urn), inputs)
+            except InitializationFailed as error:
+                raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
+            return provider_pb2.CreateResponse(id=made.id, properties=encode(made.state, _outputs(secrets)))
+
+        return self._answer(request, context, answer)
+
+    def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            known, secrets = decode(request.properties)
+            inputs, secret_inputs = decode(request.inputs)
+            state = lifecycle.read(resource, aws, request.id, known)
+            if state is None:
+                return provider_pb2.ReadResponse()
+            refreshed = lifecycle.refreshed_inputs(resource, inputs, state)
+            secrets = merge(secrets, secret_inputs)
+            return provider_pb2.ReadResponse(
+                id=request.id, properties=encode(state, _outputs(secrets)), inputs=encode(refreshed, secrets)
+            )
+
+        return self._answer(request, context, answer)
+
+    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            state, _ = decode(request.olds)
+            inputs, secrets = decode(request.news)
+            ignored = list(request.ignoreChanges)
+            if request.preview:
+                news = lifecycle.previewed_update(resource, state, inputs, ignored)
+                return provider_pb2.UpdateResponse(properties=encode(news, _outputs(secrets)))
+            try:
+                found = lifecycle.update(resource, aws, request.id, state, inputs, ignored)
+            except InitializationFailed as error:
+                raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
+            return provider_pb2.UpdateResponse(properties=encode(found, _outputs(secrets)))
+
+        return self._answer(request, context, answer)
+
+    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+        def answer(resource: Resource, aws: Aws) -> Any:
+            lifecycle.delete(resource, aws, request.id, decode(request.properties)[0])
+            return empty_pb2.Empty()
+
+        return self._answer(request, context, answer)
+
+    # What the program does not use
+
+    def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no functions, and {request.tok} is one")
+
+    def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no components, and {request.type} is one")
+
+    def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no methods, and {request.tok} is one")
+
+    def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
+        """Find the handler and the configuration; turn what goes wrong into what the engine understands."""
+        began = time.monotonic()
+        gone = hung_up(context)
+        try:
+            aws = self.configurations.find(context.peer(), request.urn)
+            with clients.until(gone):
+                return answer(_handler(request.urn), replace(aws, cancelled=gone))
+        except _Unfinished as unfinished:
+            abort_unfinished(context, str(unfinished), unfinished.detail)
+        except (OperationFailed, UnknownType, NotConfigured, Unsupported) as error:
+            abort(context, str(error))
+        finally:
+            verb = type(request).__name__.removesuffix("Request")
+            log.debug("%s %s: %.3f s", verb, request.urn.partition("::")[2], time.monotonic() - began)
+
+
+class _Unfinished(Exception):
+    """An `InitializationFailed` with its state as it goes over the wire."""
+
+    def __init__(self, cause: InitializationFailed, properties: Any) -> None:
+        super().__init__(str(cause))
+        self.detail = provider_pb2.ErrorResourceInitFailed(id=cause.id, properties=properties, reasons=[str(cause)])
+
+
+def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:
+    """What is secret in the inputs is in the outputs; `tagsAll` repeats `tags`."""
+    return {**secrets, "tagsAll": secrets["tags"]} if "tags" in secrets else secrets
+
+
+def _handler(urn: str) -> Resource:
+    token = urn.split("::")[2].split("$")[-1]
+    found = RESOURCES.get(token)
+    if found is None:
+        raise UnknownType(f"the local provider does not know the resource type {token}")
+    return found
+
+
+def _name(urn: str) -> str:
+    return urn.split("::", 3)[3]
+
+
+def _diff_response(difference: Difference, delete_before_replace: bool = False) -> Any:
+    some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
+    return provider_pb2.DiffResponse(
+        changes=some if difference else none,
+        diffs=sorted(difference.keys),
+        replaces=sorted(difference.replaces),
+        deleteBeforeReplace=delete_before_replace,
+        hasDetailedDiff=True,
+        detailedDiff={show(change.path): _detail(change) for change in difference.changes},
+    )
+
+
+def _detail(change: Change) -> Any:
+    return provider_pb2.PropertyDiff(kind=KINDS[change.kind, change.replace])

@@ -1,0 +1,7 @@
+"""The handlers, one module per AWS service or family. Importing this package fills `localcloud.engine.aws.resource.RESOURCES`."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

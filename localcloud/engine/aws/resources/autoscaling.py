@@ -1,0 +1,51 @@
+"""A tag on an autoscaling group that somebody else made, such as EKS for a node group."""
+
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.requests import unless_gone
+
+
+@register
+class Tag(Resource):
+    token = "aws:autoscaling/tag:Tag"
+    title = "Auto Scaling Group Tag"
+    props = {
+        "autoscalingGroupName": Prop(replace=True),
+        "tag": Prop(fields={"key": Prop(replace=True), "value": Prop(), "propagateAtLaunch": Prop()}),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        self._write(aws, args)
+        return f"{args['autoscalingGroupName']},{args['tag']['key']}"
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        group, key = id.split(",", 1)
+        found = aws.client("autoscaling").describe_tags(
+            Filters=[{"Name": "auto-scaling-group", "Values": [group]}, {"Name": "key", "Values": [key]}]
+        )["Tags"]
+        if not found:
+            return None
+        tag = {"key": key, "value": found[0].get("Value", ""), "propagateAtLaunch": bool(found[0]["PropagateAtLaunch"])}
+        return {"autoscalingGroupName": group, "tag": tag}
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._write(aws, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone("ValidationError"):  # the group is gone, and its tags with it
+            aws.client("autoscaling").delete_tags(Tags=[self._tag(state)])
+
+    def _write(self, aws: Aws, args: Args) -> None:
+        aws.client("autoscaling").create_or_update_tags(Tags=[self._tag(args)])
+
+    @staticmethod
+    def _tag(args: Args) -> dict[str, Any]:
+        tag = args["tag"]
+        return {
+            "ResourceType": "auto-scaling-group",
+            "ResourceId": args["autoscalingGroupName"],
+            "Key": tag["key"],
+            "Value": tag["value"],
+            "PropagateAtLaunch": bool(tag["propagateAtLaunch"]),
+        }

@@ -1,0 +1,146 @@
+"""Autoscaling groups of one launch template."""
+
+from functools import partial
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
+from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.requests import MINUTE, insist, only, to_request, to_state, unless_gone, wait_gone
+
+DELETED = 10 * MINUTE
+PROFILE_KNOWN = 2 * MINUTE
+GROUP_GONE = "ValidationError"
+HOOK = {
+    "name": "LifecycleHookName",
+    "lifecycleTransition": "LifecycleTransition",
+    "heartbeatTimeout": "HeartbeatTimeout",
+    "defaultResult": "DefaultResult",
+    "notificationMetadata": "NotificationMetadata",
+    "notificationTargetArn": "NotificationTargetARN",
+    "roleArn": "RoleARN",
+}
+
+
+@register
+class Group(Resource):
+    """Its instances are not waited for: `waitForCapacityTimeout` must be "0", and a deletion `forceDelete`."""
+
+    token = "aws:autoscaling/group:Group"
+    title = "Auto Scaling Group"
+    auto_name = AutoName()
+    SIMPLE = {
+        "minSize": "MinSize",
+        "maxSize": "MaxSize",
+        "desiredCapacity": "DesiredCapacity",
+        "defaultCooldown": "DefaultCooldown",
+        "healthCheckGracePeriod": "HealthCheckGracePeriod",
+        "healthCheckType": "HealthCheckType",
+        "capacityRebalance": "CapacityRebalance",
+        "terminationPolicies": "TerminationPolicies",
+    }
+    props = {
+        "name": Prop(replace=True),
+        "namePrefix": Prop(replace=True, write_only=True),
+        "minSize": Prop(),
+        "maxSize": Prop(),
+        "desiredCapacity": Prop(),
+        "defaultCooldown": Prop(),
+        "healthCheckGracePeriod": Prop(default=300),
+        "healthCheckType": Prop(),
+        "capacityRebalance": Prop(default=False),
+        "terminationPolicies": Prop(),
+        "vpcZoneIdentifiers": Prop(unordered=True),
+        "launchTemplate": Prop(fields={"id": Prop(), "name": Prop(), "version": Prop()}),
+        "initialLifecycleHooks": Prop(unordered=True, write_only=True, fields=dict.fromkeys(HOOK, Prop())),
+        "tags": Prop(unordered=True, fields={"key": Prop(), "value": Prop(), "propagateAtLaunch": Prop()}),
+        "forceDelete": Prop(write_only=True, default=False),
+        "waitForCapacityTimeout": Prop(write_only=True, default="10m"),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        name, hooks = physical_name(args), args.get("initialLifecycleHooks") or []
+        self._refuse_to_wait(args)
+        make = partial(
+            aws.client("autoscaling").create_auto_scaling_group,
+            AutoScalingGroupName=name,
+            Tags=[_tag(name, one) for one in args.get("tags") or []],
+            LifecycleHookSpecificationList=[to_request({**one, **_number(one)}, HOOK) for one in hooks],
+            **self._wanted(args),
+        )
+        # IAM's answers reach Auto Scaling late: https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
+        insist(
+            aws, f"{self.title} ({name}) create", make, GROUP_GONE, saying="nvalid IAM Instance Profile", timeout=PROFILE_KNOWN
+        )
+        return name
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        group = self._describe(aws, id)
+        if group is None:
+            return None
+        template = group.get("LaunchTemplate") or {}
+        named = {"id": "LaunchTemplateId", "name": "LaunchTemplateName", "version": "Version"}
+        tags = [
+            {"key": tag["Key"], "value": tag.get("Value", ""), "propagateAtLaunch": bool(tag["PropagateAtLaunch"])}
+            for tag in group.get("Tags", ())
+        ]
+        return {
+            **to_state(group, {**self.SIMPLE, "arn": "AutoScalingGroupARN", "name": "AutoScalingGroupName"}),
+            "availabilityZones": sorted(group["AvailabilityZones"]),
+            "vpcZoneIdentifiers": [one for one in group.get("VPCZoneIdentifier", "").split(",") if one],
+            **({"launchTemplate": to_state(template, named)} if template else {}),
+            **({"tags": tags} if tags else {}),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._refuse_to_wait(new)
+        autoscaling = aws.client("autoscaling")
+        wanted = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
+        if wanted:
+            autoscaling.update_auto_scaling_group(AutoScalingGroupName=id, **wanted)
+        if "tags" in changed:
+            before = {tag["key"]: tag for tag in old.get("tags") or []}
+            after = {tag["key"]: tag for tag in new.get("tags") or []}
+            if removed := [_tag(id, tag) for key, tag in before.items() if key not in after]:
+                autoscaling.delete_tags(Tags=removed)
+            if written := [_tag(id, tag) for key, tag in after.items() if before.get(key) != tag]:
+                autoscaling.create_or_update_tags(Tags=written)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        if not state.get("forceDelete"):
+            raise Failed(f"{self.token}: a deletion without forceDelete is not emulated")
+        with unless_gone(GROUP_GONE):
+            aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
+        wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
+
+    def _refuse_to_wait(self, args: Args) -> None:
+        if args.get("waitForCapacityTimeout") != "0":
+            raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
+
+    def _wanted(self, args: Args) -> dict[str, Any]:
+        wanted = to_request(args, self.SIMPLE)
+        wanted = {key: int(value) if isinstance(value, float) else value for key, value in wanted.items()}
+        if args.get("vpcZoneIdentifiers"):
+            wanted["VPCZoneIdentifier"] = ",".join(args["vpcZoneIdentifiers"])
+        if template := args.get("launchTemplate"):
+            named = {"LaunchTemplateId": template["id"]} if template.get("id") else {"LaunchTemplateName": template["name"]}
+            wanted["LaunchTemplate"] = {**named, "Version": str(template.get("version") or "$Default")}
+        return wanted
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        autoscaling = aws.client("autoscaling")
+        return only(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
+
+
+def _number(hook: dict[str, Any]) -> dict[str, Any]:
+    return {"heartbeatTimeout": int(hook["heartbeatTimeout"])} if hook.get("heartbeatTimeout") else {}
+
+
+def _tag(group: str, tag: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ResourceType": "auto-scaling-group",
+        "ResourceId": group,
+        "Key": tag["key"],
+        "Value": tag["value"],
+        "PropagateAtLaunch": bool(tag["propagateAtLaunch"]),
+    }

@@ -1,0 +1,258 @@
+"""The ways out of a VPC: internet gateways, elastic addresses, NAT gateways."""
+
+from functools import partial
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    arn,
+    client_token,
+    completing,
+    insist,
+    only,
+    to_request,
+    to_state,
+    unless_gone,
+    wait_gone,
+)
+
+INTERNET_GATEWAY_TIMEOUT = 20 * MINUTE
+ADDRESS_TIMEOUT = 5 * MINUTE
+NAT_CREATED = 10 * MINUTE
+NAT_DELETED = 30 * MINUTE
+
+
+@register
+class InternetGateway(Resource):
+    token = "aws:ec2/internetGateway:InternetGateway"
+    title = "EC2 Internet Gateway"
+    props = {"vpcId": Prop(), **TAGS}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        specification = tag_specification("internet-gateway", args)
+        gateway = aws.client("ec2").create_internet_gateway(TagSpecifications=specification)["InternetGateway"]
+        id = str(gateway["InternetGatewayId"])
+        if args.get("vpcId"):
+            with completing(id):
+                self._attach(aws, id, args["vpcId"])
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        gateway = self._describe(aws, id)
+        if gateway is None:
+            return None
+        attachments = gateway.get("Attachments") or []
+        return {
+            **({"vpcId": attachments[0]["VpcId"]} if attachments else {}),
+            **read_tags(gateway.get("Tags")),
+            "arn": arn(aws, f"internet-gateway/{id}", gateway.get("OwnerId")),
+            "ownerId": gateway.get("OwnerId", aws.account_id),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "vpcId" in changed:
+            self._detach(aws, id, old)
+            if new.get("vpcId"):
+                self._attach(aws, id, new["vpcId"])
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        self._detach(aws, id, state)
+        ec2 = aws.client("ec2")
+        with unless_gone("InvalidInternetGatewayID.NotFound"):
+            insist(
+                aws,
+                f"EC2 Internet Gateway ({id}) delete",
+                partial(ec2.delete_internet_gateway, InternetGatewayId=id),
+                "DependencyViolation",
+                timeout=INTERNET_GATEWAY_TIMEOUT,
+            )
+
+    def _attach(self, aws: Aws, id: str, vpc: str) -> None:
+        aws.client("ec2").attach_internet_gateway(InternetGatewayId=id, VpcId=vpc)
+
+        def attached() -> bool | None:
+            attachments = (self._describe(aws, id) or {}).get("Attachments") or []
+            return True if any(a["VpcId"] == vpc and a["State"] in ("available", "attached") for a in attachments) else None
+
+        aws.wait(f"EC2 Internet Gateway ({id}) attach", attached, timeout=INTERNET_GATEWAY_TIMEOUT)
+
+    def _detach(self, aws: Aws, id: str, state: State) -> None:
+        """A VPC lets its gateway go when no public address in it is mapped any more."""
+        if not (vpc := state.get("vpcId")):
+            return
+        ec2 = aws.client("ec2")
+        with unless_gone("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
+            insist(
+                aws,
+                f"EC2 Internet Gateway ({id}) detach",
+                partial(ec2.detach_internet_gateway, InternetGatewayId=id, VpcId=vpc),
+                "DependencyViolation",
+                timeout=INTERNET_GATEWAY_TIMEOUT,
+            )
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        ec2 = aws.client("ec2")
+        return only(
+            lambda: ec2.describe_internet_gateways(InternetGatewayIds=[id])["InternetGateways"],
+            "InvalidInternetGatewayID.NotFound",
+        )
+
+
+@register
+class Eip(Resource):
+    token = "aws:ec2/eip:Eip"
+    title = "EC2 EIP"
+    ATTACHED_TO = {"instance": "InstanceId", "networkInterface": "NetworkInterfaceId"}
+    OUTPUTS = {
+        **ATTACHED_TO,
+        "domain": "Domain",
+        "networkBorderGroup": "NetworkBorderGroup",
+        "publicIpv4Pool": "PublicIpv4Pool",
+        "allocationId": "AllocationId",
+        "associationId": "AssociationId",
+        "privateIp": "PrivateIpAddress",
+        "publicIp": "PublicIp",
+    }
+    props = {
+        "domain": Prop(replace=True),
+        **dict.fromkeys(ATTACHED_TO, Prop()),
+        "associateWithPrivateIp": Prop(write_only=True),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        wanted = to_request(args, {"domain": "Domain"})
+        address = aws.client("ec2").allocate_address(**wanted, TagSpecifications=tag_specification("elastic-ip", args))
+        id = str(address["AllocationId"])
+        with completing(id):
+            self._associate(aws, id, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        address = self._describe(aws, id)
+        if address is None:
+            return None
+        private, public = address.get("PrivateIpAddress"), address.get("PublicIp")
+        return {
+            **to_state(address, self.OUTPUTS),
+            **read_tags(address.get("Tags")),
+            "arn": arn(aws, f"elastic-ip/{id}"),
+            **({"privateDns": private_name(aws.region, private)} if private else {}),
+            **({"publicDns": public_name(aws.region, public)} if public else {}),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if changed & {*self.ATTACHED_TO, "associateWithPrivateIp"}:
+            self._disassociate(aws, old)
+            self._associate(aws, id, new)
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        self._disassociate(aws, state)
+        with unless_gone("InvalidAllocationID.NotFound"):
+            aws.client("ec2").release_address(AllocationId=id)
+
+    def _associate(self, aws: Aws, id: str, args: Args) -> None:
+        target = to_request(args, {**self.ATTACHED_TO, "associateWithPrivateIp": "PrivateIpAddress"})
+        if not target.keys() & set(self.ATTACHED_TO.values()):
+            return
+        ec2 = aws.client("ec2")
+        passing = ("InvalidAllocationID.NotFound", "InvalidInstanceID")  # a pending instance cannot take an address yet
+        associate = partial(ec2.associate_address, AllocationId=id, **target)
+        insist(aws, f"EC2 EIP ({id}) association", associate, *passing, timeout=ADDRESS_TIMEOUT)
+
+    @staticmethod
+    def _disassociate(aws: Aws, state: State) -> None:
+        if association := state.get("associationId"):
+            with unless_gone("InvalidAssociationID.NotFound"):
+                aws.client("ec2").disassociate_address(AssociationId=association)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        return only(lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound")
+
+
+def private_name(region: str, address: str) -> str:
+    """https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    return f"ip-{address.replace('.', '-')}.{'ec2' if region == 'us-east-1' else f'{region}.compute'}.internal"
+
+
+def public_name(region: str, address: str) -> str:
+    """https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    return f"ec2-{address.replace('.', '-')}.{'compute-1' if region == 'us-east-1' else f'{region}.compute'}.amazonaws.com"
+
+
+@register
+class NatGateway(Resource):
+    token = "aws:ec2/natGateway:NatGateway"
+    title = "EC2 NAT Gateway"
+    MADE_WITH = {
+        "subnetId": "SubnetId",
+        "allocationId": "AllocationId",
+        "connectivityType": "ConnectivityType",
+        "privateIp": "PrivateIpAddress",
+    }
+    ADDRESS = {
+        "allocationId": "AllocationId",
+        "associationId": "AssociationId",
+        "networkInterfaceId": "NetworkInterfaceId",
+        "privateIp": "PrivateIp",
+        "publicIp": "PublicIp",
+    }
+    props = {
+        "subnetId": Prop(replace=True),
+        "allocationId": Prop(replace=True),
+        "connectivityType": Prop(replace=True, default="public"),
+        "privateIp": Prop(replace=True),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        wanted = {"ConnectivityType": "public", **to_request(args, self.MADE_WITH)}
+        gateway = aws.client("ec2").create_nat_gateway(
+            ClientToken=client_token(), **wanted, TagSpecifications=tag_specification("natgateway", args)
+        )["NatGateway"]
+        id = str(gateway["NatGatewayId"])
+        with completing(id):
+            aws.wait(f"EC2 NAT Gateway ({id}) create", lambda: self._available(aws, id), timeout=NAT_CREATED)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        gateway = self._describe(aws, id)
+        if gateway is None:
+            return None
+        addresses = gateway.get("NatGatewayAddresses") or [{}]
+        primary = next((address for address in addresses if address.get("IsPrimary")), addresses[0])
+        return {
+            **to_state(gateway, {"subnetId": "SubnetId", "connectivityType": "ConnectivityType"}),
+            **to_state(primary, self.ADDRESS),
+            **read_tags(gateway.get("Tags")),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone("NatGatewayNotFound"):
+            aws.client("ec2").delete_nat_gateway(NatGatewayId=id)
+            wait_gone(aws, f"EC2 NAT Gateway ({id})", partial(self._describe, aws, id), timeout=NAT_DELETED)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        """AWS shows a deleted gateway for an hour."""
+        gateway = only(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
+        return None if gateway is None or gateway["State"] == "deleted" else gateway
+
+    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        gateway = self._describe(aws, id)
+        if gateway and gateway["State"] == "failed":
+            reason = f"{gateway.get('FailureCode', '')}: {gateway.get('FailureMessage', '')}"
+            raise Failed(f"waiting for EC2 NAT Gateway ({id}) create: unexpected state 'failed': {reason}")
+        return gateway if gateway and gateway["State"] == "available" else None

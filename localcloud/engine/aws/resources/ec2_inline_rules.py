@@ -1,0 +1,124 @@
+"""Rules written inside a security group: sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
+
+EC2 knows one rule per source. The program may bundle sources as it likes; what it wrote is told back in its own bundles as
+long as EC2 has every rule of them, so that an unchanged program shows no change.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from localcloud.engine.aws.resource import Args, Aws, Prop
+from localcloud.engine.aws.resources.ec2_security_group_rules import protocol_name
+
+SOURCES = {"cidrBlocks": "cidr", "ipv6CidrBlocks": "cidr6", "prefixListIds": "prefixList", "securityGroups": "group"}
+RULES = Prop(
+    unordered=True,
+    fields={
+        "fromPort": Prop(),
+        "toPort": Prop(),
+        "protocol": Prop(),
+        "description": Prop(default=""),
+        "self": Prop(default=False),
+        **dict.fromkeys(SOURCES, Prop(unordered=True, default=[])),
+    },
+)
+
+
+class Rule(NamedTuple):
+    """One rule of one source, as EC2 has it."""
+
+    protocol: str
+    from_port: int
+    to_port: int
+    kind: str
+    source: str
+    description: str
+
+
+def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
+    """The single rules that the program's bundles mean, in order; `self` is the group's own id."""
+    found: dict[Rule, None] = {}
+    for bundle in bundles:
+        protocol = protocol_name(str(bundle["protocol"]))
+        ports = (-1, -1) if protocol == "-1" else (int(bundle["fromPort"]), int(bundle["toPort"]))
+        sources = [(kind, source) for name, kind in SOURCES.items() for source in bundle.get(name) or []]
+        sources += [("group", group)] if bundle.get("self") else []
+        for kind, source in sources:
+            found[Rule(protocol, *ports, kind, source, bundle.get("description") or "")] = None
+    return found
+
+
+def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
+    """The single rules in EC2's answer."""
+    found: dict[Rule, None] = {}
+    for seen in permissions:
+        protocol = str(seen["IpProtocol"])
+        ports = (-1, -1) if protocol == "-1" else (int(seen.get("FromPort", -1)), int(seen.get("ToPort", -1)))
+        for key, name, kind in (
+            ("IpRanges", "CidrIp", "cidr"),
+            ("Ipv6Ranges", "CidrIpv6", "cidr6"),
+            ("PrefixListIds", "PrefixListId", "prefixList"),
+            ("UserIdGroupPairs", "GroupId", "group"),
+        ):
+            for source in seen.get(key) or []:
+                found[Rule(protocol, *ports, kind, source[name], source.get("Description") or "")] = None
+    return found
+
+
+def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
+    """What EC2 has, in the program's bundles where they are whole, the rest in bundles of ours."""
+    left, told = dict(seen), []
+    for bundle in known:
+        rules = rules_of([bundle], group)
+        if rules and all(rule in left for rule in rules):
+            told.append(dict(bundle))
+            for rule in rules:
+                del left[rule]
+    rest: dict[tuple[str, int, int, str], list[Rule]] = defaultdict(list)
+    for rule in left:
+        rest[rule.protocol, rule.from_port, rule.to_port, rule.description].append(rule)
+    return told + [_bundle(rules, group) for rules in rest.values()]
+
+
+def _bundle(rules: list[Rule], group: str) -> Args:
+    first = rules[0]
+    every_port = first.protocol == "-1"
+    told: Args = {
+        "protocol": first.protocol,
+        "fromPort": 0 if every_port else first.from_port,
+        "toPort": 0 if every_port else first.to_port,
+        "self": any(rule.source == group for rule in rules),
+        "description": first.description,
+    }
+    for name, kind in SOURCES.items():
+        told[name] = [rule.source for rule in rules if rule.kind == kind and rule.source != group]
+    return told
+
+
+def set_rules(aws: Aws, group: str, *, egress: bool, old: Iterable[Rule], new: Iterable[Rule]) -> None:
+    """Revoke first: EC2 takes two rules that differ in their description only for one."""
+    ec2 = aws.client("ec2")
+    before, after = dict.fromkeys(old), dict.fromkeys(new)
+    revoked = [_permission(rule) for rule in before if rule not in after]
+    granted = [_permission(rule) for rule in after if rule not in before]
+    if revoked:
+        revoke = ec2.revoke_security_group_egress if egress else ec2.revoke_security_group_ingress
+        revoke(GroupId=group, IpPermissions=revoked)
+    if granted:
+        authorize = ec2.authorize_security_group_egress if egress else ec2.authorize_security_group_ingress
+        authorize(GroupId=group, IpPermissions=granted)
+
+
+def _permission(rule: Rule) -> dict[str, Any]:
+    described = {"Description": rule.description} if rule.description else {}
+    source = {
+        "cidr": ("IpRanges", "CidrIp"),
+        "cidr6": ("Ipv6Ranges", "CidrIpv6"),
+        "prefixList": ("PrefixListIds", "PrefixListId"),
+        "group": ("UserIdGroupPairs", "GroupId"),
+    }[rule.kind]
+    wanted: dict[str, Any] = {"IpProtocol": rule.protocol, source[0]: [{source[1]: rule.source, **described}]}
+    if rule.protocol != "-1":
+        wanted.update({"FromPort": rule.from_port, "ToPort": rule.to_port})
+    return wanted

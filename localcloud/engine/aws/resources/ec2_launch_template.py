@@ -1,0 +1,85 @@
+"""Launch templates: every change of what they hold is a new version."""
+
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_launch_template_data import DATA, data_request, data_state
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.requests import arn, client_token, only, to_request, to_state, unless_gone
+
+ABSENT = ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException")
+VERSIONED = frozenset(DATA) | {"description"}
+
+
+@register
+class LaunchTemplate(Resource):
+    token = "aws:ec2/launchTemplate:LaunchTemplate"
+    title = "EC2 Launch Template"
+    auto_name = AutoName()
+    recomputed = frozenset({"latestVersion", "defaultVersion"})
+    props = {
+        "name": Prop(replace=True),
+        "namePrefix": Prop(replace=True, write_only=True),
+        "description": Prop(default=""),
+        "defaultVersion": Prop(),
+        "updateDefaultVersion": Prop(write_only=True, default=False),
+        **{name: part.prop for name, part in DATA.items()},
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        made = aws.client("ec2").create_launch_template(
+            ClientToken=client_token(),
+            LaunchTemplateName=physical_name(args),
+            LaunchTemplateData=template_data(args),
+            TagSpecifications=tag_specification("launch-template", args),
+            **to_request(args, {"description": "VersionDescription"}),
+        )
+        return str(made["LaunchTemplate"]["LaunchTemplateId"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        ec2 = aws.client("ec2")
+        template = only(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
+        if template is None:
+            return None
+        latest = str(template["LatestVersionNumber"])
+        version = ec2.describe_launch_template_versions(LaunchTemplateId=id, Versions=[latest])["LaunchTemplateVersions"][0]
+        return {
+            **data_state(DATA, version["LaunchTemplateData"]),
+            **to_state(version, {"description": "VersionDescription"}),
+            **read_tags(template.get("Tags")),
+            "name": template["LaunchTemplateName"],
+            "arn": arn(aws, f"launch-template/{id}"),
+            "defaultVersion": int(template["DefaultVersionNumber"]),
+            "latestVersion": int(latest),
+        }
+
+    def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
+        return self.recomputed if changed & VERSIONED else frozenset()
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        ec2 = aws.client("ec2")
+        latest = old["latestVersion"]
+        if changed & VERSIONED:
+            made = ec2.create_launch_template_version(
+                ClientToken=client_token(),
+                LaunchTemplateId=id,
+                LaunchTemplateData=template_data(new),
+                **to_request(new, {"description": "VersionDescription"}),
+            )
+            latest = made["LaunchTemplateVersion"]["VersionNumber"]
+        default = latest if new.get("updateDefaultVersion") else new.get("defaultVersion")
+        if default is not None and (new.get("updateDefaultVersion") or "defaultVersion" in changed):
+            ec2.modify_launch_template(LaunchTemplateId=id, DefaultVersion=str(int(default)))
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(*ABSENT):
+            aws.client("ec2").delete_launch_template(LaunchTemplateId=id)
+
+
+def template_data(args: Args) -> dict[str, Any]:
+    """EC2 wants at least one member, so there is always user data."""
+    return {"UserData": "", **data_request(DATA, args)}

@@ -1,0 +1,59 @@
+"""Placement groups."""
+
+from functools import partial
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.requests import MINUTE, completing, only, to_request, to_state, unless_gone, wait_gone
+
+TIMEOUT = 5 * MINUTE
+
+
+@register
+class PlacementGroup(Resource):
+    token = "aws:ec2/placementGroup:PlacementGroup"
+    title = "EC2 Placement Group"
+    auto_name = AutoName()
+    MADE_WITH = {
+        "name": "GroupName",
+        "strategy": "Strategy",
+        "partitionCount": "PartitionCount",
+        "spreadLevel": "SpreadLevel",
+    }
+    props = {**dict.fromkeys(MADE_WITH, Prop(replace=True)), **TAGS}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        wanted = to_request(args, self.MADE_WITH)
+        aws.client("ec2").create_placement_group(**wanted, TagSpecifications=tag_specification("placement-group", args))
+        id = str(args["name"])
+        with completing(id):
+            aws.wait(f"{self.title} ({id}) create", lambda: self._available(aws, id), timeout=TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        group = self._describe(aws, id)
+        return group and {
+            **to_state(group, {**self.MADE_WITH, "arn": "GroupArn", "placementGroupId": "GroupId"}),
+            **read_tags(group.get("Tags")),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        update_tags(aws, old["placementGroupId"], old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone("InvalidPlacementGroup.Unknown"):
+            aws.client("ec2").delete_placement_group(GroupName=id)
+        wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=TIMEOUT)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        group = only(
+            lambda: aws.client("ec2").describe_placement_groups(GroupNames=[id])["PlacementGroups"],
+            "InvalidPlacementGroup.Unknown",
+        )
+        return None if group is None or group["State"] == "deleted" else group
+
+    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        group = self._describe(aws, id)
+        return group if group and group["State"] == "available" else None

@@ -1,0 +1,229 @@
+"""Route tables, their routes, and which subnets use them."""
+
+import zlib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    arn,
+    client_token,
+    completing,
+    insist,
+    only,
+    to_request,
+    to_state,
+    unless_gone,
+    wait_gone,
+)
+
+TIMEOUT = 5 * MINUTE
+
+DESTINATIONS = {
+    "destinationCidrBlock": "DestinationCidrBlock",
+    "destinationIpv6CidrBlock": "DestinationIpv6CidrBlock",
+    "destinationPrefixListId": "DestinationPrefixListId",
+}
+TARGETS = {
+    "egressOnlyGatewayId": "EgressOnlyInternetGatewayId",
+    "gatewayId": "GatewayId",
+    "natGatewayId": "NatGatewayId",
+    "networkInterfaceId": "NetworkInterfaceId",
+    "transitGatewayId": "TransitGatewayId",
+    "vpcPeeringConnectionId": "VpcPeeringConnectionId",
+}
+INLINE = {
+    "cidrBlock": "DestinationCidrBlock",
+    "ipv6CidrBlock": "DestinationIpv6CidrBlock",
+    "destinationPrefixListId": "DestinationPrefixListId",
+    **TARGETS,
+}
+"""A route inside a route table has shorter names for its destination."""
+
+
+def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
+    ec2 = aws.client("ec2")
+    return only(lambda: ec2.describe_route_tables(RouteTableIds=[id])["RouteTables"], "InvalidRouteTableID.NotFound")
+
+
+def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
+    """The part of a request or an answer that says where a route leads; it identifies the route in its table."""
+    return {key: route[key] for key in DESTINATIONS.values() if route.get(key)}
+
+
+@register
+class RouteTable(Resource):
+    token = "aws:ec2/routeTable:RouteTable"
+    title = "EC2 Route Table"
+    props = {
+        "vpcId": Prop(replace=True),
+        "routes": Prop(unordered=True, fields=dict.fromkeys(INLINE, Prop())),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        table = aws.client("ec2").create_route_table(
+            VpcId=args["vpcId"], ClientToken=client_token(), TagSpecifications=tag_specification("route-table", args)
+        )["RouteTable"]
+        id = str(table["RouteTableId"])
+        with completing(id):
+            aws.wait(f"EC2 Route Table ({id}) create", lambda: describe_table(aws, id), timeout=TIMEOUT)
+            self._set_routes(aws, id, [], args.get("routes") or [])
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        table = describe_table(aws, id)
+        if table is None:
+            return None
+        return {
+            "vpcId": table["VpcId"],
+            "routes": [to_state(route, INLINE) for route in table.get("Routes") or [] if is_ours(route)],
+            **read_tags(table.get("Tags")),
+            "arn": arn(aws, f"route-table/{id}", table.get("OwnerId")),
+            "ownerId": table.get("OwnerId", aws.account_id),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "routes" in changed:
+            self._set_routes(aws, id, old.get("routes") or [], new.get("routes") or [])
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        table = describe_table(aws, id)
+        if table is None:
+            return
+        ec2 = aws.client("ec2")
+        for association in table.get("Associations") or []:
+            with unless_gone("InvalidAssociationID.NotFound"):
+                ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
+        with unless_gone("InvalidRouteTableID.NotFound"):
+            delete = partial(ec2.delete_route_table, RouteTableId=id)
+            insist(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
+
+    @staticmethod
+    def _set_routes(aws: Aws, id: str, old: list[Args], new: list[Args]) -> None:
+        ec2 = aws.client("ec2")
+        before = {destination_key(route): route for route in (to_request(route, INLINE) for route in old)}
+        after = {destination_key(route): route for route in (to_request(route, INLINE) for route in new)}
+        for key, route in before.items():
+            if key not in after:
+                with unless_gone("InvalidRoute.NotFound"):
+                    ec2.delete_route(RouteTableId=id, **destination_of(route))
+        for key, route in after.items():
+            if key not in before:
+                ec2.create_route(RouteTableId=id, **route)
+            elif route != before[key]:
+                ec2.replace_route(RouteTableId=id, **route)
+
+
+def destination_key(route: Mapping[str, Any]) -> str:
+    return "".join(destination_of(route).values())
+
+
+def is_ours(route: Mapping[str, Any]) -> bool:
+    """Not the VPC's own route, not a propagated one, not one that a gateway endpoint put there."""
+    gateway = str(route.get("GatewayId") or "")
+    by_endpoint = gateway.startswith("vpce-") and bool(route.get("DestinationPrefixListId"))
+    return gateway != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint
+
+
+@register
+class Route(Resource):
+    token = "aws:ec2/route:Route"
+    title = "EC2 Route"
+    OUTPUTS = {
+        **DESTINATIONS,
+        **TARGETS,
+        "instanceId": "InstanceId",
+        "instanceOwnerId": "InstanceOwnerId",
+        "origin": "Origin",
+        "state": "State",
+    }
+    props = {
+        "routeTableId": Prop(replace=True),
+        **dict.fromkeys(DESTINATIONS, Prop(replace=True, default="")),
+        **dict.fromkeys(TARGETS, Prop(default="")),
+        "networkInterfaceId": Prop(),  # AWS fills it in for other targets too
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        table, wanted = str(args["routeTableId"]), to_request(args, {**DESTINATIONS, **TARGETS})
+        aws.client("ec2").create_route(RouteTableId=table, **wanted)
+        id = f"r-{table}{zlib.crc32(destination_key(wanted).encode())}"
+        with completing(id):
+            self._wait(aws, id, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        route = self._find(aws, known)
+        return None if route is None else {"routeTableId": known["routeTableId"], **to_state(route, self.OUTPUTS)}
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        aws.client("ec2").replace_route(RouteTableId=new["routeTableId"], **to_request(new, {**DESTINATIONS, **TARGETS}))
+        self._wait(aws, id, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound"):
+            aws.client("ec2").delete_route(RouteTableId=state["routeTableId"], **to_request(state, DESTINATIONS))
+        wait_gone(aws, f"EC2 Route ({id})", partial(self._find, aws, state), timeout=TIMEOUT)
+
+    def _wait(self, aws: Aws, id: str, args: Args) -> None:
+        aws.wait(f"EC2 Route ({id})", lambda: self._find(aws, args), timeout=TIMEOUT)
+
+    @staticmethod
+    def _find(aws: Aws, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+        if not wanted.get("routeTableId"):
+            raise Failed("a route is found by its table and destination: it cannot be imported by its id")
+        table = describe_table(aws, wanted["routeTableId"]) or {}
+        destination = to_request(wanted, DESTINATIONS)
+        return next((route for route in table.get("Routes") or [] if destination_of(route) == destination), None)
+
+
+@register
+class RouteTableAssociation(Resource):
+    token = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+    title = "EC2 Route Table Association"
+    props = {"subnetId": Prop(replace=True), "routeTableId": Prop()}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        ec2 = aws.client("ec2")
+        associate = partial(ec2.associate_route_table, SubnetId=args["subnetId"], RouteTableId=args["routeTableId"])
+        answer = insist(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
+        id = str(answer["AssociationId"])
+        with completing(id):
+            aws.wait(f"EC2 Route Table Association ({id}) create", partial(self._find, aws, id, args), timeout=TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        association = self._find(aws, id, known)
+        return association and to_state(association, {"subnetId": "SubnetId", "routeTableId": "RouteTableId"})
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        association = self._find(aws, id, old)
+        if association is None:
+            raise Failed(f"updating EC2 Route Table Association ({id}): not found")
+        aws.client("ec2").replace_route_table_association(
+            AssociationId=association["RouteTableAssociationId"], RouteTableId=new["routeTableId"]
+        )
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        association = self._find(aws, id, state)
+        if association is not None:
+            with unless_gone("InvalidAssociationID.NotFound"):
+                aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
+
+    def _find(self, aws: Aws, id: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
+        """By id or, since EC2 gives the association a new id when its table is replaced, by its subnet."""
+        filters = [{"Name": "association.route-table-association-id", "Values": [id]}]
+        if known.get("subnetId"):
+            filters.append({"Name": "association.subnet-id", "Values": [known["subnetId"]]})
+        for wanted in filters:
+            for table in aws.client("ec2").describe_route_tables(Filters=[wanted])["RouteTables"]:
+                for association in table.get("Associations") or []:
+                    if association["RouteTableAssociationId"] == id or association.get("SubnetId") == known.get("subnetId"):
+                        return dict(association)
+        return None

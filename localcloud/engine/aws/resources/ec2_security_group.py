@@ -1,0 +1,154 @@
+"""Security groups: made ones, and the default group of a VPC, which is adopted."""
+
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_inline_rules import RULES, bundles, rules_of, rules_seen, set_rules
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    arn,
+    code_of,
+    completing,
+    insist,
+    only,
+    to_request,
+    to_state,
+    unless_gone,
+    wait_gone,
+)
+
+CREATED = 10 * MINUTE
+FIRST_TRY = 1 * MINUTE
+DELETED = 15 * MINUTE
+PROPAGATION = 2 * MINUTE
+IN_USE = ("DependencyViolation", "InvalidGroup.InUse")
+DIRECTIONS = {"ingress": "IpPermissions", "egress": "IpPermissionsEgress"}
+
+
+def describe_group(aws: Aws, id: str) -> dict[str, Any] | None:
+    ec2 = aws.client("ec2")
+    return only(lambda: ec2.describe_security_groups(GroupIds=[id])["SecurityGroups"], "InvalidGroup.NotFound")
+
+
+def group_state(aws: Aws, id: str, known: State) -> State | None:
+    group = describe_group(aws, id)
+    if group is None:
+        return None
+    names = {"name": "GroupName", "description": "Description", "ownerId": "OwnerId", "vpcId": "VpcId"}
+    return {
+        **to_state(group, names),
+        **{way: bundles(known.get(way) or [], rules_seen(group.get(theirs) or []), id) for way, theirs in DIRECTIONS.items()},
+        **read_tags(group.get("Tags")),
+        "arn": arn(aws, f"security-group/{id}", group.get("OwnerId")),
+    }
+
+
+def update_group(aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+    for way in changed & DIRECTIONS.keys():
+        before, after = rules_of(old.get(way) or [], id), rules_of(new.get(way) or [], id)
+        set_rules(aws, id, egress=way == "egress", old=before, new=after)
+    if "tags" in changed:
+        update_tags(aws, id, old, new)
+
+
+def write_rules(aws: Aws, id: str, group: dict[str, Any], args: Args) -> None:
+    """A new group has AWS's rules (all traffic out); the program's take their place."""
+    for way, theirs in DIRECTIONS.items():
+        before = rules_seen(group.get(theirs) or [])
+        set_rules(aws, id, egress=way == "egress", old=before, new=rules_of(args.get(way) or [], id))
+
+
+@register
+class SecurityGroup(Resource):
+    token = "aws:ec2/securityGroup:SecurityGroup"
+    title = "Security Group"
+    auto_name = AutoName()
+    props = {
+        "name": Prop(replace=True),
+        "namePrefix": Prop(replace=True, write_only=True),
+        "description": Prop(replace=True, default="Managed by Pulumi"),
+        "vpcId": Prop(replace=True),
+        "ingress": RULES,
+        "egress": RULES,
+        "revokeRulesOnDelete": Prop(write_only=True, default=False),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        made = aws.client("ec2").create_security_group(
+            GroupName=physical_name(args),
+            Description=args.get("description", self.props["description"].default),
+            TagSpecifications=tag_specification("security-group", args),
+            **to_request(args, {"vpcId": "VpcId"}),
+        )
+        id = str(made["GroupId"])
+        with completing(id):
+            group = aws.wait(f"Security Group ({id}) create", partial(describe_group, aws, id), timeout=CREATED)
+            write_rules(aws, id, group, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        return group_state(aws, id, known)
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        update_group(aws, id, old, new, changed)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        """Network interfaces and rules of other groups hold a group for a while after they are gone."""
+        revoke = bool(state.get("revokeRulesOnDelete"))
+        what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
+        with unless_gone("InvalidGroup.NotFound"):
+            if revoke:
+                revoke_rules(aws, id, [{"Name": "group-id", "Values": [id]}])
+            try:
+                insist(aws, f"{what} delete", delete, *IN_USE, timeout=FIRST_TRY)
+            except ClientError as error:
+                if code_of(error) not in IN_USE:
+                    raise
+                if revoke:
+                    revoke_rules(aws, id, [])
+                insist(aws, f"{what} delete", delete, *IN_USE, timeout=DELETED - FIRST_TRY)
+        wait_gone(aws, what, partial(describe_group, aws, id), timeout=PROPAGATION)
+
+
+def revoke_rules(aws: Aws, id: str, filters: list[dict[str, Any]]) -> None:
+    """The group's own rules and, without a filter, those of other groups that name it."""
+    ec2 = aws.client("ec2")
+    for rule in ec2.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]:
+        if id in (rule["GroupId"], (rule.get("ReferencedGroupInfo") or {}).get("GroupId")):
+            revoke = ec2.revoke_security_group_egress if rule["IsEgress"] else ec2.revoke_security_group_ingress
+            with unless_gone("InvalidSecurityGroupRuleId.NotFound", "InvalidGroup.NotFound"):
+                revoke(GroupId=rule["GroupId"], SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
+
+
+@register
+class DefaultSecurityGroup(Resource):
+    token = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
+    title = "Default Security Group"
+    props = {"vpcId": Prop(replace=True), "ingress": RULES, "egress": RULES, **TAGS}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        """Adopts the group that AWS made with the VPC: its rules go, the program's come."""
+        filters = [{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [args["vpcId"]]}]
+        group = only(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
+        if group is None:
+            raise Failed(f"reading Default Security Group ({args['vpcId']}): not found")
+        id = str(group["GroupId"])
+        with completing(id):
+            update_tags(aws, id, read_tags(group.get("Tags")), args)
+            write_rules(aws, id, group, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        return group_state(aws, id, known)
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        update_group(aws, id, old, new, changed)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        """AWS keeps it as long as the VPC: it is only forgotten."""

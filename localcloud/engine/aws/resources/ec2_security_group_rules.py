@@ -1,0 +1,134 @@
+"""Rules of security groups, as resources of their own (one rule each)."""
+
+from typing import Any, ClassVar
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.requests import arn, only, to_request, to_state, unless_gone
+
+SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
+ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")
+# https://www.iana.org/assignments/protocol-numbers: EC2 knows these four by name
+PROTOCOLS = {"1": "icmp", "6": "tcp", "17": "udp", "58": "icmpv6", "all": "-1"}
+
+
+def protocol_name(protocol: str) -> str:
+    """One spelling for `6`, `TCP` and `tcp`."""
+    return PROTOCOLS.get(protocol.lower(), protocol.lower())
+
+
+class SecurityGroupRule(Resource):
+    is_egress: ClassVar[bool]
+    SEEN = {
+        "securityGroupId": "GroupId",
+        "securityGroupRuleId": "SecurityGroupRuleId",
+        "cidrIpv4": "CidrIpv4",
+        "cidrIpv6": "CidrIpv6",
+        "prefixListId": "PrefixListId",
+        "description": "Description",
+        "fromPort": "FromPort",
+        "toPort": "ToPort",
+    }
+    MODIFIED_WITH = {
+        "cidrIpv4": "CidrIpv4",
+        "cidrIpv6": "CidrIpv6",
+        "prefixListId": "PrefixListId",
+        "referencedSecurityGroupId": "ReferencedGroupId",
+        "description": "Description",
+    }
+    props = {
+        "securityGroupId": Prop(replace=True),
+        "ipProtocol": Prop(),
+        "fromPort": Prop(),
+        "toPort": Prop(),
+        **dict.fromkeys(SOURCES, Prop(default="")),
+        "description": Prop(default=""),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        ec2 = aws.client("ec2")
+        authorize = ec2.authorize_security_group_egress if self.is_egress else ec2.authorize_security_group_ingress
+        answer = authorize(
+            GroupId=args["securityGroupId"],
+            IpPermissions=[permission(args)],
+            TagSpecifications=tag_specification("security-group-rule", args),
+        )
+        return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        ec2 = aws.client("ec2")
+        rule = only(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
+        if rule is None or bool(rule.get("IsEgress")) != self.is_egress:
+            return None
+        seen = to_state(rule, self.SEEN)
+        for port in ("fromPort", "toPort"):
+            if seen.get(port) == -1 and port not in known:  # what AWS says where nothing was given
+                del seen[port]
+        protocol = str(rule["IpProtocol"])
+        same = protocol_name(str(known.get("ipProtocol", protocol))) == protocol_name(protocol)
+        referenced = rule.get("ReferencedGroupInfo") or {}
+        return {
+            **seen,
+            "ipProtocol": known.get("ipProtocol", protocol) if same else protocol,
+            **to_state(referenced, {"referencedSecurityGroupId": "GroupId"}),
+            **read_tags(rule.get("Tags")),
+            "arn": arn(aws, f"security-group-rule/{id}", rule.get("GroupOwnerId")),
+        }
+
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """EC2 changes the value of a source, but not its kind."""
+        before = {name for name in SOURCES if old.get(name)}
+        after = {name for name in SOURCES if new.get(name)}
+        return changed & frozenset(SOURCES) if before != after else frozenset()
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if changed - {"tags"}:
+            rule = {
+                "IpProtocol": new["ipProtocol"],
+                "FromPort": int(new.get("fromPort", -1)),
+                "ToPort": int(new.get("toPort", -1)),
+                "Description": "",
+                **to_request(new, self.MODIFIED_WITH),
+            }
+            aws.client("ec2").modify_security_group_rules(
+                GroupId=new["securityGroupId"], SecurityGroupRules=[{"SecurityGroupRuleId": id, "SecurityGroupRule": rule}]
+            )
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        ec2 = aws.client("ec2")
+        revoke = ec2.revoke_security_group_egress if self.is_egress else ec2.revoke_security_group_ingress
+        with unless_gone(*ABSENT):
+            revoke(GroupId=state["securityGroupId"], SecurityGroupRuleIds=[id])
+
+
+def permission(args: Args) -> dict[str, Any]:
+    """The rule as EC2 takes it when it is made."""
+    described = {"Description": args["description"]} if args.get("description") else {}
+    wanted: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
+    wanted.update({port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()})
+    if cidr := args.get("cidrIpv4"):
+        wanted["IpRanges"] = [{"CidrIp": cidr, **described}]
+    if cidr := args.get("cidrIpv6"):
+        wanted["Ipv6Ranges"] = [{"CidrIpv6": cidr, **described}]
+    if prefix_list := args.get("prefixListId"):
+        wanted["PrefixListIds"] = [{"PrefixListId": prefix_list, **described}]
+    if group := args.get("referencedSecurityGroupId"):
+        wanted["UserIdGroupPairs"] = [{"GroupId": group, **described}]
+    return wanted
+
+
+@register
+class SecurityGroupIngressRule(SecurityGroupRule):
+    token = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+    title = "VPC Security Group Ingress Rule"
+    is_egress = False
+
+
+@register
+class SecurityGroupEgressRule(SecurityGroupRule):
+    token = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+    title = "VPC Security Group Egress Rule"
+    is_egress = True

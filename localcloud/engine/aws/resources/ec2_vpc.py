@@ -1,0 +1,174 @@
+"""VPCs and their subnets."""
+
+from functools import partial
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
+from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, insist, only, to_request, to_state, unless_gone
+
+VPC_TIMEOUT = 10 * MINUTE
+SUBNET_CREATED = 10 * MINUTE
+SUBNET_DELETED = 20 * MINUTE
+
+
+@register
+class Vpc(Resource):
+    token = "aws:ec2/vpc:Vpc"
+    title = "EC2 VPC"
+    MADE_WITH = {"cidrBlock": "CidrBlock", "instanceTenancy": "InstanceTenancy"}
+    ATTRIBUTES = {
+        "enableDnsSupport": "EnableDnsSupport",
+        "enableDnsHostnames": "EnableDnsHostnames",
+        "enableNetworkAddressUsageMetrics": "EnableNetworkAddressUsageMetrics",
+    }
+    OUTPUTS = {**MADE_WITH, "dhcpOptionsId": "DhcpOptionsId", "ownerId": "OwnerId"}
+    props = {
+        "cidrBlock": Prop(replace=True),
+        "instanceTenancy": Prop(replace=True, default="default"),
+        "enableDnsSupport": Prop(default=True),
+        "enableDnsHostnames": Prop(),
+        "enableNetworkAddressUsageMetrics": Prop(),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        wanted = to_request(args, self.MADE_WITH)
+        vpc = aws.client("ec2").create_vpc(**wanted, TagSpecifications=tag_specification("vpc", args))["Vpc"]
+        id = str(vpc["VpcId"])
+        with completing(id):
+            aws.wait(f"EC2 VPC ({id}) create", lambda: self._available(aws, id), timeout=VPC_TIMEOUT)
+            self._set_attributes(aws, id, args, frozenset(self.ATTRIBUTES))
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        vpc = self._describe(aws, id)
+        if vpc is None:
+            return None
+        ec2 = aws.client("ec2")
+        mine = [{"Name": "vpc-id", "Values": [id]}]
+        tables = ec2.describe_route_tables(Filters=[*mine, {"Name": "association.main", "Values": ["true"]}])["RouteTables"]
+        acls = ec2.describe_network_acls(Filters=[*mine, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
+        groups = ec2.describe_security_groups(Filters=[*mine, {"Name": "group-name", "Values": ["default"]}])["SecurityGroups"]
+        main_table = tables[0]["RouteTableId"] if tables else ""
+        return {
+            **to_state(vpc, self.OUTPUTS),
+            **{name: self._attribute(aws, id, theirs) for name, theirs in self.ATTRIBUTES.items()},
+            **read_tags(vpc.get("Tags")),
+            "arn": arn(aws, f"vpc/{id}", vpc["OwnerId"]),
+            "mainRouteTableId": main_table,
+            "defaultRouteTableId": main_table,
+            "defaultNetworkAclId": acls[0]["NetworkAclId"] if acls else "",
+            "defaultSecurityGroupId": groups[0]["GroupId"] if groups else "",
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._set_attributes(aws, id, new, changed)
+        if "instanceTenancy" in changed:
+            aws.client("ec2").modify_vpc_tenancy(VpcId=id, InstanceTenancy=new.get("instanceTenancy", "default"))
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        ec2 = aws.client("ec2")
+        with unless_gone("InvalidVpcID.NotFound"):
+            delete = partial(ec2.delete_vpc, VpcId=id)
+            insist(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
+
+    def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
+        """One call each: EC2 takes one attribute at a time. DNS support first, host names need it."""
+        for name, theirs in self.ATTRIBUTES.items():
+            wanted = args.get(name, self.props[name].default)
+            if name in names and wanted is not None and (wanted or name in args):
+                aws.client("ec2").modify_vpc_attribute(VpcId=id, **{theirs: {"Value": wanted}})
+
+    @staticmethod
+    def _attribute(aws: Aws, id: str, name: str) -> bool:
+        asked = name[0].lower() + name[1:]
+        return bool(aws.client("ec2").describe_vpc_attribute(VpcId=id, Attribute=asked)[name]["Value"])
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        return only(lambda: aws.client("ec2").describe_vpcs(VpcIds=[id])["Vpcs"], "InvalidVpcID.NotFound")
+
+    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        vpc = self._describe(aws, id)
+        return vpc if vpc and vpc["State"] == "available" else None
+
+
+@register
+class Subnet(Resource):
+    token = "aws:ec2/subnet:Subnet"
+    title = "EC2 Subnet"
+    MADE_WITH = {
+        "vpcId": "VpcId",
+        "cidrBlock": "CidrBlock",
+        "availabilityZone": "AvailabilityZone",
+        "availabilityZoneId": "AvailabilityZoneId",
+    }
+    props = {
+        "vpcId": Prop(replace=True),
+        "cidrBlock": Prop(replace=True),
+        "availabilityZone": Prop(replace=True),
+        "availabilityZoneId": Prop(replace=True),
+        "mapPublicIpOnLaunch": Prop(default=False),
+        "enableResourceNameDnsARecordOnLaunch": Prop(default=False),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        wanted = to_request(args, self.MADE_WITH)
+        subnet = aws.client("ec2").create_subnet(**wanted, TagSpecifications=tag_specification("subnet", args))["Subnet"]
+        id = str(subnet["SubnetId"])
+        with completing(id):
+            made = aws.wait(f"EC2 Subnet ({id}) create", lambda: self._available(aws, id), timeout=SUBNET_CREATED)
+            actual = self._attributes(made)
+            self._set_attributes(aws, id, args, frozenset(name for name in actual if actual[name] != bool(args.get(name))))
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        subnet = self._describe(aws, id)
+        if subnet is None:
+            return None
+        return {
+            **to_state(subnet, {**self.MADE_WITH, "ownerId": "OwnerId"}),
+            **read_tags(subnet.get("Tags")),
+            "arn": arn(aws, f"subnet/{id}", subnet["OwnerId"]),
+            **self._attributes(subnet),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._set_attributes(aws, id, new, changed)
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        ec2 = aws.client("ec2")
+        with unless_gone("InvalidSubnetID.NotFound"):
+            delete = partial(ec2.delete_subnet, SubnetId=id)
+            insist(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
+
+    def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
+        """One call each: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySubnetAttribute.html"""
+        ec2 = aws.client("ec2")
+        if "mapPublicIpOnLaunch" in names:
+            ec2.modify_subnet_attribute(SubnetId=id, MapPublicIpOnLaunch={"Value": bool(args.get("mapPublicIpOnLaunch"))})
+        if "enableResourceNameDnsARecordOnLaunch" in names:
+            wanted = bool(args.get("enableResourceNameDnsARecordOnLaunch"))
+            ec2.modify_subnet_attribute(SubnetId=id, EnableResourceNameDnsARecordOnLaunch={"Value": wanted})
+
+    @staticmethod
+    def _attributes(subnet: dict[str, Any]) -> dict[str, bool]:
+        dns = subnet.get("PrivateDnsNameOptionsOnLaunch") or {}
+        return {
+            "mapPublicIpOnLaunch": bool(subnet.get("MapPublicIpOnLaunch")),
+            "enableResourceNameDnsARecordOnLaunch": bool(dns.get("EnableResourceNameDnsARecord")),
+        }
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        return only(lambda: aws.client("ec2").describe_subnets(SubnetIds=[id])["Subnets"], "InvalidSubnetID.NotFound")
+
+    def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        subnet = self._describe(aws, id)
+        return subnet if subnet and subnet["State"] == "available" else None

@@ -1,0 +1,223 @@
+"""EFS file systems and what decides who may use them and how they are kept."""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, until, until_gone
+from localcloud.engine.aws.resources.requests import code_of, completing, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+
+FILE_SYSTEM_GONE = "FileSystemNotFound"
+POLICY_GONE = "PolicyNotFound"
+TIMEOUT = 10 * MINUTE
+TRANSITIONS = {
+    "transitionToIa": "TransitionToIA",
+    "transitionToPrimaryStorageClass": "TransitionToPrimaryStorageClass",
+    "transitionToArchive": "TransitionToArchive",
+}
+DNS_SUFFIXES = {"aws": "amazonaws.com", "aws-cn": "amazonaws.com.cn", "aws-us-gov": "amazonaws.com"}
+
+
+def efs_arn(aws: Aws, kind: str, id: str) -> str:
+    return f"arn:{aws.partition}:elasticfilesystem:{aws.region}:{aws.account_id}:{kind}/{id}"
+
+
+def dns_name(aws: Aws, file_system: str) -> str:
+    return f"{file_system}.efs.{aws.region}.{DNS_SUFFIXES[aws.partition]}"
+
+
+def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
+    """File systems and access points are tagged by id."""
+    efs = aws.client("efs")
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: efs.untag_resource(ResourceId=id, TagKeys=keys),
+        write=lambda tags: efs.tag_resource(ResourceId=id, Tags=pairs(tags)),
+    )
+
+
+@register
+class FileSystem(Resource):
+    token = "aws:efs/fileSystem:FileSystem"
+    title = "EFS File System"
+    auto_name = AutoName(property="creationToken", unless=())
+    MADE_WITH = {
+        "creationToken": "CreationToken",
+        "availabilityZoneName": "AvailabilityZoneName",
+        "encrypted": "Encrypted",
+        "kmsKeyId": "KmsKeyId",
+        "performanceMode": "PerformanceMode",
+        "provisionedThroughputInMibps": "ProvisionedThroughputInMibps",
+        "throughputMode": "ThroughputMode",
+    }
+    OUTPUTS = {
+        **MADE_WITH,
+        "arn": "FileSystemArn",
+        "availabilityZoneId": "AvailabilityZoneId",
+        "name": "Name",
+        "numberOfMountTargets": "NumberOfMountTargets",
+        "ownerId": "OwnerId",
+    }
+    props = {
+        "availabilityZoneName": Prop(replace=True),
+        "creationToken": Prop(replace=True),
+        "encrypted": Prop(replace=True),
+        "kmsKeyId": Prop(replace=True),
+        "lifecyclePolicies": Prop(unordered=True, default=[], fields=dict.fromkeys(TRANSITIONS, Prop())),
+        "performanceMode": Prop(replace=True),
+        "protection": Prop(fields={"replicationOverwrite": Prop()}),
+        "provisionedThroughputInMibps": Prop(default=0),
+        "throughputMode": Prop(default="bursting"),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        efs = aws.client("efs")
+        made = efs.create_file_system(Tags=pairs(wanted_tags(args)), **to_request(args, self.MADE_WITH))
+        id = str(made["FileSystemId"])
+        with completing(id):
+            self._wait(aws, id, f"EFS File System ({id}) create", "creating")
+            if args.get("protection"):
+                self._protect(aws, id, args)
+            if args.get("lifecyclePolicies"):
+                self._keep(aws, id, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        efs = aws.client("efs")
+        found = self._describe(aws, id)
+        if found is None or found["LifeCycleState"] == "deleted":
+            return None
+        kept = efs.describe_lifecycle_configuration(FileSystemId=id)["LifecyclePolicies"]
+        protection = (found.get("FileSystemProtection") or {}).get("ReplicationOverwriteProtection")
+        size = found.get("SizeInBytes") or {}
+        return {
+            **to_state(found, self.OUTPUTS),
+            **tag_state(from_pairs(found.get("Tags"))),
+            **({"protection": {"replicationOverwrite": protection}} if protection else {}),
+            "lifecyclePolicies": [to_state(policy, TRANSITIONS) for policy in kept],
+            "sizeInBytes": [to_state(size, {"value": "Value", "valueInIa": "ValueInIA", "valueInStandard": "ValueInStandard"})],
+            "dnsName": dns_name(aws, id),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if changed & {"throughputMode", "provisionedThroughputInMibps"}:
+            mode = new.get("throughputMode") or "bursting"
+            rate = {"ProvisionedThroughputInMibps": new["provisionedThroughputInMibps"]} if mode == "provisioned" else {}
+            aws.client("efs").update_file_system(FileSystemId=id, ThroughputMode=mode, **rate)
+            self._wait(aws, id, f"EFS File System ({id}) update", "updating")
+        if "protection" in changed:
+            self._protect(aws, id, new)
+        if "lifecyclePolicies" in changed:
+            self._keep(aws, id, new)
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(FILE_SYSTEM_GONE):
+            aws.client("efs").delete_file_system(FileSystemId=id)
+        until_gone(aws, f"EFS File System ({id}) delete", lambda: self._seen(aws, id), failures=["error"], timeout=TIMEOUT)
+
+    @staticmethod
+    def _protect(aws: Aws, id: str, args: Args) -> None:
+        wanted = (args.get("protection") or {}).get("replicationOverwrite")
+        if wanted:
+            aws.client("efs").update_file_system_protection(FileSystemId=id, ReplicationOverwriteProtection=wanted)
+
+    @staticmethod
+    def _keep(aws: Aws, id: str, args: Args) -> None:
+        policies = [to_request(policy, TRANSITIONS) for policy in args.get("lifecyclePolicies") or []]
+        aws.client("efs").put_lifecycle_configuration(FileSystemId=id, LifecyclePolicies=policies)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        efs = aws.client("efs")
+        try:
+            found: list[dict[str, Any]] = efs.describe_file_systems(FileSystemId=id)["FileSystems"]
+        except efs.exceptions.FileSystemNotFound:
+            return None
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None
+
+    def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
+        until(aws, doing, lambda: self._seen(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
+
+
+@register
+class FileSystemPolicy(Resource):
+    token = "aws:efs/fileSystemPolicy:FileSystemPolicy"
+    title = "EFS File System Policy"
+    props = {
+        "fileSystemId": Prop(replace=True),
+        "policy": Prop(json=True),
+        "bypassPolicyLockoutSafetyCheck": Prop(write_only=True, default=False),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        self._put(aws, args)
+        return str(args["fileSystemId"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        try:
+            found = aws.client("efs").describe_file_system_policy(FileSystemId=id)
+        except ClientError as error:
+            if code_of(error) in (POLICY_GONE, FILE_SYSTEM_GONE):
+                return None
+            raise
+        return {"fileSystemId": id, "policy": found["Policy"]}
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._put(aws, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(POLICY_GONE, FILE_SYSTEM_GONE):
+            aws.client("efs").delete_file_system_policy(FileSystemId=id)
+
+    @staticmethod
+    def _put(aws: Aws, args: Args) -> None:
+        lockout = to_request(args, {"bypassPolicyLockoutSafetyCheck": "BypassPolicyLockoutSafetyCheck"})
+        aws.client("efs").put_file_system_policy(FileSystemId=args["fileSystemId"], Policy=args["policy"], **lockout)
+
+
+@register
+class BackupPolicy(Resource):
+    token = "aws:efs/backupPolicy:BackupPolicy"
+    title = "EFS Backup Policy"
+    props = {"fileSystemId": Prop(replace=True), "backupPolicy": Prop(fields={"status": Prop()})}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        id = str(args["fileSystemId"])
+        self._put(aws, id, args["backupPolicy"]["status"])
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        seen = self._seen(aws, id)
+        return {"fileSystemId": id, "backupPolicy": {"status": seen.status}} if seen else None
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        self._put(aws, id, new["backupPolicy"]["status"])
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(FILE_SYSTEM_GONE, POLICY_GONE):
+            self._put(aws, id, "DISABLED")
+
+    def _put(self, aws: Aws, id: str, status: str) -> None:
+        aws.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": status})
+        pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[status]
+        doing = f"EFS Backup Policy ({id}) {'enable' if status == 'ENABLED' else 'disable'}"
+        until(aws, doing, lambda: self._seen(aws, id), target=status, pending=[pending], timeout=TIMEOUT)
+
+    @staticmethod
+    def _seen(aws: Aws, id: str) -> Seen | None:
+        try:
+            return Seen(aws.client("efs").describe_backup_policy(FileSystemId=id)["BackupPolicy"]["Status"])
+        except ClientError as error:
+            if code_of(error) in (FILE_SYSTEM_GONE, POLICY_GONE):
+                return None
+            raise

@@ -1,0 +1,161 @@
+"""Ways into an EFS file system: mount targets in subnets, access points below directories."""
+
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, dns_name, efs_arn, update_tags
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, until, until_gone
+from localcloud.engine.aws.resources.requests import client_token, completing, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, tag_state, wanted_tags
+
+MOUNT_TARGET_TIMEOUT = 30 * MINUTE
+MOUNT_TARGET_GONE = "MountTargetNotFound"
+ACCESS_POINT_GONE = "AccessPointNotFound"
+OWNER = {"gid": "Gid", "uid": "Uid", "secondaryGids": "SecondaryGids"}
+CREATION = {"ownerGid": "OwnerGid", "ownerUid": "OwnerUid", "permissions": "Permissions"}
+
+
+@register
+class MountTarget(Resource):
+    token = "aws:efs/mountTarget:MountTarget"
+    title = "EFS Mount Target"
+    delete_before_replace = True  # a file system has one in a zone
+    MADE_WITH = {
+        "fileSystemId": "FileSystemId",
+        "subnetId": "SubnetId",
+        "ipAddress": "IpAddress",
+        "securityGroups": "SecurityGroups",
+    }
+    OUTPUTS = {
+        "fileSystemId": "FileSystemId",
+        "subnetId": "SubnetId",
+        "ipAddress": "IpAddress",
+        "availabilityZoneId": "AvailabilityZoneId",
+        "availabilityZoneName": "AvailabilityZoneName",
+        "networkInterfaceId": "NetworkInterfaceId",
+        "ownerId": "OwnerId",
+    }
+    props = {
+        "fileSystemId": Prop(replace=True),
+        "subnetId": Prop(replace=True),
+        "ipAddress": Prop(replace=True),
+        "securityGroups": Prop(unordered=True),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        id = str(aws.client("efs").create_mount_target(**to_request(args, self.MADE_WITH))["MountTargetId"])
+        with completing(id):
+            doing = f"EFS Mount Target ({id}) create"
+            until(aws, doing, lambda: self._seen(aws, id), target="available", pending=["creating"], timeout=MOUNT_TARGET_TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None or found["LifeCycleState"] == "deleted":
+            return None
+        groups = aws.client("efs").describe_mount_target_security_groups(MountTargetId=id).get("SecurityGroups")
+        file_system = dns_name(aws, found["FileSystemId"])
+        return {
+            **to_state(found, self.OUTPUTS),
+            "securityGroups": groups or [],
+            "dnsName": file_system,
+            "mountTargetDnsName": f"{found.get('AvailabilityZoneName')}.{file_system}",
+            "fileSystemArn": efs_arn(aws, "file-system", found["FileSystemId"]),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "securityGroups" in changed:
+            groups = new.get("securityGroups") or []
+            aws.client("efs").modify_mount_target_security_groups(MountTargetId=id, SecurityGroups=groups)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(MOUNT_TARGET_GONE):
+            aws.client("efs").delete_mount_target(MountTargetId=id)
+        doing = f"EFS Mount Target ({id}) delete"
+        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["error"], timeout=MOUNT_TARGET_TIMEOUT)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        efs = aws.client("efs")
+        try:
+            found: list[dict[str, Any]] = efs.describe_mount_targets(MountTargetId=id)["MountTargets"]
+        except efs.exceptions.MountTargetNotFound:
+            return None
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None
+
+
+@register
+class AccessPoint(Resource):
+    token = "aws:efs/accessPoint:AccessPoint"
+    title = "EFS Access Point"
+    props = {
+        "fileSystemId": Prop(replace=True),
+        "posixUser": Prop(
+            replace=True, default={}, fields={"gid": Prop(), "uid": Prop(), "secondaryGids": Prop(unordered=True, default=[])}
+        ),
+        "rootDirectory": Prop(
+            replace=True, fields={"path": Prop(), "creationInfo": Prop(fields=dict.fromkeys(CREATION, Prop()))}
+        ),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        asked: dict[str, Any] = {}
+        if args.get("posixUser"):
+            asked["PosixUser"] = to_request(args["posixUser"], OWNER)
+        if args.get("rootDirectory"):
+            root = args["rootDirectory"]
+            asked["RootDirectory"] = to_request(root, {"path": "Path"})
+            if root.get("creationInfo"):
+                asked["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
+        made = aws.client("efs").create_access_point(
+            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=pairs(wanted_tags(args)), **asked
+        )
+        id = str(made["AccessPointId"])
+        with completing(id):
+            doing = f"EFS Access Point ({id}) create"
+            until(aws, doing, lambda: self._seen(aws, id), target="available", pending=["creating"], timeout=TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None or found["LifeCycleState"] == "deleted":
+            return None
+        root = found.get("RootDirectory") or {}
+        creation = to_state(root.get("CreationInfo") or {}, CREATION)
+        user = to_state(found.get("PosixUser") or {}, OWNER)
+        return {
+            "fileSystemId": found["FileSystemId"],
+            "fileSystemArn": efs_arn(aws, "file-system", found["FileSystemId"]),
+            "arn": found["AccessPointArn"],
+            "ownerId": found["OwnerId"],
+            "rootDirectory": {"path": root.get("Path", "/"), **({"creationInfo": creation} if creation else {})},
+            **({"posixUser": user} if user else {}),
+            **tag_state(from_pairs(found.get("Tags"))),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "tags" in changed:
+            update_tags(aws, id, old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(ACCESS_POINT_GONE, FILE_SYSTEM_GONE):
+            aws.client("efs").delete_access_point(AccessPointId=id)
+        until_gone(aws, f"EFS Access Point ({id}) delete", lambda: self._seen(aws, id), failures=["error"], timeout=TIMEOUT)
+
+    @staticmethod
+    def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
+        efs = aws.client("efs")
+        try:
+            found: list[dict[str, Any]] = efs.describe_access_points(AccessPointId=id)["AccessPoints"]
+        except efs.exceptions.AccessPointNotFound:
+            return None
+        return found[0] if found else None
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None

@@ -1,0 +1,165 @@
+"""Who may do what with an EKS cluster: people by access entries, pods by Pod Identity."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags
+from localcloud.engine.aws.resources.requests import to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+
+CLUSTER = {"clusterName": "clusterName"}
+
+
+@register
+class AccessEntry(Resource):
+    token = "aws:eks/accessEntry:AccessEntry"
+    title = "EKS Access Entry"
+    MADE_WITH = {
+        **CLUSTER,
+        "principalArn": "principalArn",
+        "type": "type",
+        "kubernetesGroups": "kubernetesGroups",
+        "userName": "username",
+    }
+    props = {
+        "clusterName": Prop(replace=True),
+        "principalArn": Prop(replace=True),
+        "type": Prop(replace=True, default="STANDARD"),
+        "kubernetesGroups": Prop(unordered=True),
+        "userName": Prop(),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        asked = {"type": "STANDARD", **to_request(args, self.MADE_WITH)}
+        aws.client("eks").create_access_entry(**asked, tags=wanted_tags(args))
+        return f"{args['clusterName']}:{args['principalArn']}"
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = described(aws, "describe_access_entry", "accessEntry", **self._key(id))
+        if found is None:
+            return None
+        return {
+            **to_state(found, {**self.MADE_WITH, "accessEntryArn": "accessEntryArn"}),
+            **tag_state(found.get("tags")),
+            "createdAt": timestamp(found["createdAt"]),
+            "modifiedAt": timestamp(found["modifiedAt"]),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if changed & {"kubernetesGroups", "userName"}:
+            wanted = {"kubernetesGroups": new.get("kubernetesGroups") or old.get("kubernetesGroups") or []}
+            user = to_request({**old, **new}, {"userName": "username"})
+            aws.client("eks").update_access_entry(**self._key(id), **wanted, **user)
+        if "tags" in changed:
+            update_tags(aws, old["accessEntryArn"], old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(GONE):
+            aws.client("eks").delete_access_entry(**self._key(id))
+
+    @staticmethod
+    def _key(id: str) -> dict[str, str]:
+        cluster, _, principal = id.partition(":")
+        return {"clusterName": cluster, "principalArn": principal}
+
+
+@register
+class AccessPolicyAssociation(Resource):
+    token = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+    title = "EKS Access Policy Association"
+    props = {
+        "clusterName": Prop(replace=True),
+        "principalArn": Prop(replace=True),
+        "policyArn": Prop(replace=True),
+        "accessScope": Prop(replace=True, fields={"type": Prop(), "namespaces": Prop(unordered=True, default=[])}),
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        scope = to_request(args["accessScope"], {"type": "type", "namespaces": "namespaces"})
+        id = "#".join(str(args[name]) for name in ("clusterName", "principalArn", "policyArn"))
+        aws.client("eks").associate_access_policy(**self._key(id), accessScope=scope)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._find(aws, self._key(id))
+        if found is None:
+            return None
+        scope = found["accessScope"]
+        return {
+            **self._key(id),
+            "accessScope": {"type": scope["type"], "namespaces": scope.get("namespaces") or []},
+            "associatedAt": timestamp(found["associatedAt"]),
+            "modifiedAt": timestamp(found["modifiedAt"]),
+        }
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(GONE):
+            aws.client("eks").disassociate_access_policy(**self._key(id))
+
+    @staticmethod
+    def _key(id: str) -> dict[str, str]:
+        cluster, principal, policy = id.split("#")
+        return {"clusterName": cluster, "principalArn": principal, "policyArn": policy}
+
+    @staticmethod
+    def _find(aws: Aws, key: Mapping[str, str]) -> dict[str, Any] | None:
+        eks = aws.client("eks")
+        owner = {name: key[name] for name in ("clusterName", "principalArn")}
+        try:
+            pages = list(eks.get_paginator("list_associated_access_policies").paginate(**owner))
+        except eks.exceptions.ResourceNotFoundException:
+            return None
+        policies = [policy for page in pages for policy in page["associatedAccessPolicies"]]
+        return next((policy for policy in policies if policy["policyArn"] == key["policyArn"]), None)
+
+
+@register
+class PodIdentityAssociation(Resource):
+    token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+    title = "EKS Pod Identity Association"
+    MADE_WITH = {
+        **CLUSTER,
+        "namespace": "namespace",
+        "serviceAccount": "serviceAccount",
+        "roleArn": "roleArn",
+        "targetRoleArn": "targetRoleArn",
+        "disableSessionTags": "disableSessionTags",
+    }
+    OUTPUTS = {**MADE_WITH, "associationArn": "associationArn", "associationId": "associationId", "externalId": "externalId"}
+    props = {
+        "clusterName": Prop(replace=True),
+        "namespace": Prop(replace=True),
+        "serviceAccount": Prop(replace=True),
+        "roleArn": Prop(),
+        "targetRoleArn": Prop(default=""),
+        "disableSessionTags": Prop(default=False),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        asked = to_request(args, self.MADE_WITH)
+        made = aws.client("eks").create_pod_identity_association(**asked, tags=wanted_tags(args))
+        return str(made["association"]["associationId"])
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        key = {"clusterName": str(known["clusterName"]), "associationId": id}
+        found = described(aws, "describe_pod_identity_association", "association", **key)
+        return found and {**to_state(found, self.OUTPUTS), **tag_state(found.get("tags"))}
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if changed & {"roleArn", "targetRoleArn", "disableSessionTags"}:
+            aws.client("eks").update_pod_identity_association(
+                clusterName=old["clusterName"],
+                associationId=id,
+                roleArn=new["roleArn"],
+                disableSessionTags=bool(new.get("disableSessionTags")),
+                **({"targetRoleArn": new.get("targetRoleArn") or ""} if "targetRoleArn" in changed else {}),
+            )
+        if "tags" in changed:
+            update_tags(aws, old["associationArn"], old, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(GONE):
+            aws.client("eks").delete_pod_identity_association(clusterName=state["clusterName"], associationId=id)

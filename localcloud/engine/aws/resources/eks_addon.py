@@ -1,0 +1,113 @@
+"""EKS add-ons."""
+
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
+from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+
+TIMEOUT = 20 * MINUTE
+DELETE_TIMEOUT = 40 * MINUTE
+IDENTITY = {"roleArn": "roleArn", "serviceAccount": "serviceAccount"}
+
+
+@register
+class Addon(Resource):
+    token = "aws:eks/addon:Addon"
+    title = "EKS Add-On"
+    MADE_WITH = {
+        "clusterName": "clusterName",
+        "addonName": "addonName",
+        "addonVersion": "addonVersion",
+        "configurationValues": "configurationValues",
+        "serviceAccountRoleArn": "serviceAccountRoleArn",
+    }
+    CHANGED_WITH = frozenset({"addonVersion", "configurationValues", "serviceAccountRoleArn", "podIdentityAssociations"})
+    props = {
+        "clusterName": Prop(replace=True),
+        "addonName": Prop(replace=True),
+        "addonVersion": Prop(),
+        "configurationValues": Prop(),
+        "podIdentityAssociations": Prop(unordered=True, default=[], fields=dict.fromkeys(IDENTITY, Prop())),
+        "serviceAccountRoleArn": Prop(default=""),
+        "resolveConflictsOnCreate": Prop(write_only=True),
+        "resolveConflictsOnUpdate": Prop(write_only=True),
+        "preserve": Prop(write_only=True, default=False),
+        **TAGS,
+    }
+
+    def create(self, aws: Aws, args: Args) -> str:
+        asked = to_request(args, {**self.MADE_WITH, "resolveConflictsOnCreate": "resolveConflicts"})
+        if args.get("podIdentityAssociations"):
+            asked["podIdentityAssociations"] = identities(args)
+        aws.client("eks").create_addon(**asked, tags=wanted_tags(args))
+        id = f"{args['clusterName']}:{args['addonName']}"
+        with completing(id):
+            # DEGRADED is on the way: CoreDNS is that until the first node is there.
+            doing, pending = f"EKS Add-On ({id}) create", ("CREATING", "DEGRADED")
+            until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None:
+            return None
+        return {
+            **to_state(found, {**self.MADE_WITH, "arn": "addonArn"}),
+            **tag_state(found.get("tags")),
+            "podIdentityAssociations": [self._identity(aws, arn) for arn in found.get("podIdentityAssociations") or ()],
+            "createdAt": timestamp(found["createdAt"]),
+            "modifiedAt": timestamp(found["modifiedAt"]),
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if "tags" in changed:
+            update_tags(aws, old["arn"], old, new)
+        if not changed & self.CHANGED_WITH:
+            return
+        asked = to_request(
+            new, {"resolveConflictsOnUpdate": "resolveConflicts", "serviceAccountRoleArn": "serviceAccountRoleArn"}
+        )
+        if "serviceAccountRoleArn" in changed:
+            asked["serviceAccountRoleArn"] = new.get("serviceAccountRoleArn") or ""
+        for name in ("addonVersion", "configurationValues"):
+            if name in changed:
+                asked[name] = new[name]
+        if "podIdentityAssociations" in changed:
+            asked["podIdentityAssociations"] = identities(new)
+        key = self._key(id)
+        answer = aws.client("eks").update_addon(**key, **asked)
+        owner = {"name": key["clusterName"], "addonName": key["addonName"]}
+        wait_for_update(aws, f"EKS Add-On ({id}) update", answer["update"], owner, TIMEOUT)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        kept = {"preserve": True} if state.get("preserve") else {}
+        with unless_gone(GONE):
+            aws.client("eks").delete_addon(**self._key(id), **kept)
+        failures = ["DELETE_FAILED"]
+        until_gone(aws, f"EKS Add-On ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=DELETE_TIMEOUT)
+
+    @staticmethod
+    def _key(id: str) -> dict[str, str]:
+        cluster, _, addon = id.partition(":")
+        return {"clusterName": cluster, "addonName": addon}
+
+    @staticmethod
+    def _identity(aws: Aws, arn: str) -> State:
+        """An add-on names its associations by ARN, `...:podidentityassociation/<cluster>/<id>`."""
+        _, cluster, id = arn.split("/")
+        found = aws.client("eks").describe_pod_identity_association(clusterName=cluster, associationId=id)["association"]
+        return to_state(found, IDENTITY)
+
+    def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        return described(aws, "describe_addon", "addon", **self._key(id))
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["status"], issues(found.get("health"))) if found else None
+
+
+def identities(args: Args) -> list[dict[str, str]]:
+    return [to_request(one, IDENTITY) for one in args.get("podIdentityAssociations") or ()]

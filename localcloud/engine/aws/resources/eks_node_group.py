@@ -1,0 +1,206 @@
+"""EKS managed node groups."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.eks_requests import GONE, described, update_tags, wait_for_update
+from localcloud.engine.aws.resources.names import physical_name
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
+from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+
+TIMEOUT = 60 * MINUTE
+
+
+def _same(*names: str) -> dict[str, str]:
+    return dict(zip(names, names, strict=True))
+
+
+SCALING = _same("desiredSize", "maxSize", "minSize")
+UPDATE = _same("maxUnavailable", "maxUnavailablePercentage", "updateStrategy")
+TAINT = _same("effect", "key", "value")
+OVERRIDE = _same("minRepairWaitTimeMins", "nodeMonitoringCondition", "nodeUnhealthyReason", "repairAction")
+REPAIR = _same(
+    "enabled",
+    "maxParallelNodesRepairedCount",
+    "maxParallelNodesRepairedPercentage",
+    "maxUnhealthyNodeThresholdCount",
+    "maxUnhealthyNodeThresholdPercentage",
+)
+
+
+def _props(names: Mapping[str, str]) -> dict[str, Prop]:
+    return dict.fromkeys(names, Prop())
+
+
+@register
+class NodeGroup(Resource):
+    token = "aws:eks/nodeGroup:NodeGroup"
+    title = "EKS Node Group"
+    auto_name = AutoName(property="nodeGroupName", unless=("nodeGroupNamePrefix",))
+    MADE_WITH = {
+        **_same("amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "labels", "releaseVersion", "version"),
+        "nodeRoleArn": "nodeRole",
+        "subnetIds": "subnets",
+    }
+    OUTPUTS = {**MADE_WITH, "nodeGroupName": "nodegroupName", "arn": "nodegroupArn", "status": "status"}
+    props = {
+        "clusterName": Prop(replace=True),
+        "nodeGroupName": Prop(replace=True),
+        "nodeGroupNamePrefix": Prop(replace=True, write_only=True),
+        "nodeRoleArn": Prop(replace=True),
+        "subnetIds": Prop(replace=True, unordered=True),
+        "amiType": Prop(replace=True),
+        "capacityType": Prop(replace=True),
+        "diskSize": Prop(replace=True),
+        "instanceTypes": Prop(replace=True),
+        "labels": Prop(default={}),
+        "taints": Prop(unordered=True, default=[], fields={"effect": Prop(), "key": Prop(), "value": Prop(default="")}),
+        "launchTemplate": Prop(default={}, fields={"id": Prop(replace=True), "name": Prop(replace=True), "version": Prop()}),
+        "version": Prop(),
+        "releaseVersion": Prop(),
+        "forceUpdateVersion": Prop(write_only=True, default=False),
+        "scalingConfig": Prop(fields=_props(SCALING)),
+        "updateConfig": Prop(fields=_props(UPDATE)),
+        "nodeRepairConfig": Prop(
+            fields={**_props(REPAIR), "nodeRepairConfigOverrides": Prop(unordered=True, default=[], fields=_props(OVERRIDE))}
+        ),
+        **TAGS,
+    }
+
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        """A group with a launch template cannot become one without, or the other way round."""
+        both = bool(old.get("launchTemplate")) and bool(new.get("launchTemplate"))
+        return frozenset() if both else changed & {"launchTemplate"}
+
+    def create(self, aws: Aws, args: Args) -> str:
+        name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
+        made = aws.client("eks").create_nodegroup(nodegroupName=name, **creation_request(args))
+        id = f"{args['clusterName']}:{made['nodegroup']['nodegroupName']}"
+        with completing(id):
+            doing = f"EKS Node Group ({id}) create"
+            until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        found = self._describe(aws, id)
+        if found is None:
+            return None
+        template = to_state(found.get("launchTemplate") or {}, _same("id", "name", "version"))
+        repair = found.get("nodeRepairConfig")
+        return {
+            **to_state(found, self.OUTPUTS),
+            **tag_state(found.get("tags")),
+            **({"launchTemplate": template} if template else {}),
+            "scalingConfig": to_state(found["scalingConfig"], SCALING),
+            "taints": [to_state(taint, TAINT) for taint in found.get("taints") or ()],
+            **({"updateConfig": to_state(found["updateConfig"], UPDATE)} if found.get("updateConfig") else {}),
+            **({"nodeRepairConfig": repair_state(repair)} if repair else {}),
+            "resources": [resources_state(found.get("resources") or {})],
+        }
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        """New nodes first, then how many and how they are kept, as the official provider does."""
+        if "tags" in changed:
+            update_tags(aws, old["arn"], old, new)
+        if changed & {"launchTemplate", "releaseVersion", "version"}:
+            self._renew(aws, id, new, changed)
+        configured = configuration_request(old, new, changed)
+        if configured:
+            answer = aws.client("eks").update_nodegroup_config(**self._key(id), **configured)
+            self._wait_for_update(aws, id, "config", answer["update"])
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        with unless_gone(GONE):
+            aws.client("eks").delete_nodegroup(**self._key(id))
+        failures = ["DELETE_FAILED"]
+        until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
+
+    def _renew(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
+        """The launch template goes along with every new version, by id where both id and name are known."""
+        asked: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
+        if new.get("launchTemplate"):
+            asked["launchTemplate"] = template_request(new["launchTemplate"])
+        forced = bool(new.get("forceUpdateVersion"))
+        answer = aws.client("eks").update_nodegroup_version(**self._key(id), **asked, force=forced)
+        self._wait_for_update(aws, id, "version", answer["update"])
+
+    def _wait_for_update(self, aws: Aws, id: str, what: str, update: dict[str, Any]) -> None:
+        key = self._key(id)
+        owner = {"name": key["clusterName"], "nodegroupName": key["nodegroupName"]}
+        wait_for_update(aws, f"EKS Node Group ({id}) {what} update", update, owner)
+
+    @staticmethod
+    def _key(id: str) -> dict[str, str]:
+        cluster, _, name = id.partition(":")
+        return {"clusterName": cluster, "nodegroupName": name}
+
+    def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
+        return described(aws, "describe_nodegroup", "nodegroup", **self._key(id))
+
+    def _seen(self, aws: Aws, id: str) -> Seen | None:
+        found = self._describe(aws, id)
+        return Seen(found["status"], issues(found.get("health"))) if found else None
+
+
+def creation_request(args: Args) -> dict[str, Any]:
+    asked = to_request(args, NodeGroup.MADE_WITH)
+    if args.get("launchTemplate"):
+        asked["launchTemplate"] = template_request(args["launchTemplate"])
+    if args.get("taints"):
+        asked["taints"] = [to_request(taint, TAINT) for taint in args["taints"]]
+    if args.get("updateConfig"):
+        asked["updateConfig"] = to_request(args["updateConfig"], UPDATE)
+    if args.get("nodeRepairConfig"):
+        asked["nodeRepairConfig"] = repair_request(args["nodeRepairConfig"])
+    return {**asked, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": wanted_tags(args)}
+
+
+def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
+    """What UpdateNodegroupConfig is asked for: settings whole, labels and taints as what is new and what goes."""
+    asked: dict[str, Any] = {}
+    if "labels" in changed:
+        before, after = old.get("labels") or {}, new.get("labels") or {}
+        written = {name: value for name, value in after.items() if before.get(name) != value}
+        removed = [name for name in before if name not in after]
+        asked["labels"] = _given(addOrUpdateLabels=written, removeLabels=removed)
+    if "taints" in changed:
+        was, wanted = ([to_request(taint, TAINT) for taint in side.get("taints") or ()] for side in (old, new))
+        kept = {(taint["key"], taint["effect"]) for taint in wanted}
+        gone = [taint for taint in was if (taint["key"], taint["effect"]) not in kept]
+        asked["taints"] = _given(addOrUpdateTaints=[taint for taint in wanted if taint not in was], removeTaints=gone)
+    if "scalingConfig" in changed:
+        asked["scalingConfig"] = to_request(new["scalingConfig"], SCALING)
+    if "updateConfig" in changed:
+        asked["updateConfig"] = to_request(new["updateConfig"], UPDATE)
+    if "nodeRepairConfig" in changed:
+        asked["nodeRepairConfig"] = repair_request(new["nodeRepairConfig"])
+    return asked
+
+
+def template_request(template: Args) -> dict[str, Any]:
+    """EKS refuses a template named by both: the id says which one."""
+    names = ("id", "version") if template.get("id") else ("name", "version")
+    return to_request(template, _same(*names))
+
+
+def repair_request(repair: Args) -> dict[str, Any]:
+    overrides = [to_request(one, OVERRIDE) for one in repair.get("nodeRepairConfigOverrides") or ()]
+    return {**to_request(repair, REPAIR), **_given(nodeRepairConfigOverrides=overrides)}
+
+
+def repair_state(repair: Mapping[str, Any]) -> State:
+    overrides = [to_state(one, OVERRIDE) for one in repair.get("nodeRepairConfigOverrides") or ()]
+    return {**to_state(repair, REPAIR), "nodeRepairConfigOverrides": overrides}
+
+
+def resources_state(resources: Mapping[str, Any]) -> State:
+    return {
+        "autoscalingGroups": [{"name": group["name"]} for group in resources.get("autoScalingGroups") or ()],
+        "remoteAccessSecurityGroupId": resources.get("remoteAccessSecurityGroup", ""),
+    }
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}

@@ -1,0 +1,54 @@
+"""What requests to EKS have in common: updates that take their time, tags by ARN, timestamps."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, State
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, until
+from localcloud.engine.aws.resources.tags import change_tags
+
+GONE = "ResourceNotFoundException"
+UPDATE_TIMEOUT = 60 * MINUTE
+
+
+def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
+    """What a Describe call shows; None where it is gone."""
+    eks = aws.client("eks")
+    try:
+        found: dict[str, Any] = getattr(eks, operation)(**key)[member]
+    except eks.exceptions.ResourceNotFoundException:
+        return None
+    return found
+
+
+def wait_for_update(
+    aws: Aws, what: str, update: Mapping[str, Any], owner: Mapping[str, str], timeout: float = UPDATE_TIMEOUT
+) -> None:
+    """Until the update is done. `owner` is what DescribeUpdate needs: name, and nodegroupName or addonName."""
+    eks = aws.client("eks")
+    id = str(update["id"])
+
+    def look() -> Seen:
+        seen = eks.describe_update(updateId=id, **owner)["update"]
+        causes = "\n".join(
+            f"{', '.join(error.get('resourceIds') or ())}: {error.get('errorCode', '')}: {error.get('errorMessage', '')}"
+            for error in seen.get("errors") or ()
+        )
+        return Seen(seen["status"], causes)
+
+    until(aws, f"{what} ({id})", look, target="Successful", pending=["InProgress"], timeout=timeout)
+
+
+def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
+    eks = aws.client("eks")
+    change_tags(
+        old,
+        new,
+        remove=lambda keys: eks.untag_resource(resourceArn=arn, tagKeys=keys),
+        write=lambda tags: eks.tag_resource(resourceArn=arn, tags=tags),
+    )
+
+
+def timestamp(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,99 @@
+"""What requests to AWS have in common: things that are gone, patience, half-made resources, ARNs of EC2."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Aws, Failed, Partial
+
+T = TypeVar("T")
+MINUTE = 60.0
+
+
+def code_of(error: ClientError) -> str:
+    """AWS's error code, e.g. `DependencyViolation`."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
+    """What `describe` finds; None where AWS finds nothing or answers with one of the `absent` codes."""
+    try:
+        found = describe()
+    except ClientError as error:
+        if code_of(error) in absent:
+            return None
+        raise
+    return found[0] if found else None
+
+
+@contextmanager
+def unless_gone(*absent: str) -> Iterator[None]:
+    """Removing what is gone already is a success."""
+    try:
+        yield
+    except ClientError as error:
+        if code_of(error) not in absent:
+            raise
+
+
+@contextmanager
+def completing(id: str) -> Iterator[None]:
+    """The resource exists from here on: whatever goes wrong, the engine must learn its id."""
+    try:
+        yield
+    except (ClientError, Failed) as error:
+        raise Partial(id, str(error)) from error
+
+
+def insist(aws: Aws, what: str, call: Callable[[], T], *passing: str, saying: str = "", timeout: float) -> T:
+    """Repeat the call while AWS refuses it with a `passing` code (and words); in the end the refusal is the error."""
+    refusals: list[ClientError] = []
+
+    def attempt() -> tuple[T] | None:
+        try:
+            return (call(),)
+        except ClientError as error:
+            if code_of(error) not in passing or saying not in str(error):
+                raise
+            refusals.append(error)
+            return None
+
+    try:
+        return aws.wait(what, attempt, timeout=timeout)[0]
+    except Failed:
+        if aws.cancelled.is_set():
+            raise
+        raise refusals[-1] from None
+
+
+def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: float) -> None:
+    """Until `describe` finds nothing."""
+    aws.wait(f"{what} delete", lambda: True if describe() is None else None, timeout=timeout)
+
+
+def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
+    """Some calls answer 200 with a list of what failed: make it the error that it is."""
+    for item in unsuccessful:
+        raise ClientError({"Error": item["Error"]}, operation)
+
+
+def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The given properties under AWS's names."""
+    return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
+
+
+def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """AWS's answer under Pulumi's names; what AWS left out is absent, and so is its empty text."""
+    return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
+
+
+def client_token() -> str:
+    """A client token: a request repeated after a broken connection makes one resource, as with the official provider."""
+    return uuid.uuid4().hex
+
+
+def arn(aws: Aws, resource: str, owner: str | None = None) -> str:
+    return f"arn:{aws.partition}:ec2:{aws.region}:{owner or aws.account_id}:{resource}"

@@ -1,0 +1,116 @@
+"""When S3 deletes or moves what is in a bucket."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, State, register
+from localcloud.engine.aws.resources.requests import to_request, to_state
+from localcloud.engine.aws.resources.s3_settings import BucketSetting
+from localcloud.engine.aws.resources.tags import from_pairs, pairs
+
+MINIMUM_SIZE = "TransitionDefaultMinimumObjectSize"
+RULE = {"id": "ID", "status": "Status", "prefix": "Prefix"}
+NONCURRENT = {"noncurrentDays": "NoncurrentDays"}
+PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "expiration": ("Expiration", {"days": "Days", "expiredObjectDeleteMarker": "ExpiredObjectDeleteMarker"}),
+    "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
+    "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
+}
+"""Of a rule, as Pulumi and as S3 name them, with their members."""
+MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
+    "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
+}
+"""There may be several of each."""
+
+
+def _props(names: Mapping[str, str]) -> dict[str, Prop]:
+    return dict.fromkeys(names, Prop())
+
+
+FILTER = {
+    "prefix": Prop(),
+    "tag": Prop(fields={"key": Prop(), "value": Prop()}),
+    "and": Prop(fields={"prefix": Prop(), "tags": Prop(default={})}),
+}
+
+
+@register
+class BucketLifecycleConfiguration(BucketSetting):
+    token = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
+    title = "S3 Bucket Lifecycle Configuration"
+    absent = "NoSuchLifecycleConfiguration"
+    props = {
+        "bucket": Prop(replace=True),
+        "rules": Prop(
+            fields={
+                **_props(RULE),
+                "filter": Prop(fields=FILTER),
+                **{ours: Prop(fields=_props(fields)) for ours, (_, fields) in PARTS.items()},
+                **{ours: Prop(unordered=True, default=[], fields=_props(fields)) for ours, (_, fields) in MOVES.items()},
+            }
+        ),
+    }
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        aws.client("s3").put_bucket_lifecycle_configuration(
+            Bucket=id,
+            LifecycleConfiguration={"Rules": [rule_request(rule) for rule in args.get("rules") or []]},
+        )
+
+    def get(self, aws: Aws, id: str, known: State) -> State:
+        found = aws.client("s3").get_bucket_lifecycle_configuration(Bucket=id)
+        return {
+            **to_state(found, {"transitionDefaultMinimumObjectSize": MINIMUM_SIZE}),
+            "rules": [rule_state(rule) for rule in found["Rules"]],
+        }
+
+    def remove(self, aws: Aws, id: str) -> None:
+        aws.client("s3").delete_bucket_lifecycle(Bucket=id)
+
+
+def rule_request(rule: Args) -> dict[str, Any]:
+    asked = to_request(rule, RULE)
+    if "prefix" not in rule:
+        asked["Filter"] = filter_request(rule.get("filter") or {})
+    for ours, (theirs, fields) in PARTS.items():
+        if rule.get(ours):
+            asked[theirs] = to_request(rule[ours], fields)
+    for ours, (theirs, fields) in MOVES.items():
+        if rule.get(ours):
+            asked[theirs] = [to_request(move, fields) for move in rule[ours]]
+    return asked
+
+
+def filter_request(given: Args) -> dict[str, Any]:
+    """S3 wants exactly one member; an empty prefix means every object."""
+    if given.get("and"):
+        both = given["and"]
+        tags = {"Tags": pairs(both["tags"])} if both.get("tags") else {}
+        return {"And": {**to_request(both, {"prefix": "Prefix"}), **tags}}
+    if given.get("tag"):
+        return {"Tag": to_request(given["tag"], {"key": "Key", "value": "Value"})}
+    return {"Prefix": given.get("prefix") or ""}
+
+
+def rule_state(rule: Mapping[str, Any]) -> State:
+    state = to_state(rule, RULE)
+    if rule.get("Filter") is not None:
+        state["filter"] = filter_state(rule["Filter"])
+    for ours, (theirs, fields) in PARTS.items():
+        if rule.get(theirs):
+            state[ours] = to_state(rule[theirs], fields)
+    for ours, (theirs, fields) in MOVES.items():
+        if rule.get(theirs):
+            state[ours] = [to_state(move, fields) for move in rule[theirs]]
+    return state
+
+
+def filter_state(found: Mapping[str, Any]) -> State:
+    if found.get("And"):
+        both = found["And"]
+        tags = from_pairs(both.get("Tags"))
+        return {"and": {**to_state(both, {"prefix": "Prefix"}), **({"tags": tags} if tags else {})}}
+    if found.get("Tag"):
+        return {"tag": to_state(found["Tag"], {"key": "Key", "value": "Value"})}
+    return {"prefix": found.get("Prefix", "")}

@@ -1,0 +1,179 @@
+"""How a bucket behaves: who reaches it, who owns what is in it, how it is encrypted, whether it keeps versions."""
+
+from abc import abstractmethod
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
+from localcloud.engine.aws.resources.requests import code_of, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.s3 import BUCKET_GONE
+
+SWITCHES = {
+    "blockPublicAcls": "BlockPublicAcls",
+    "blockPublicPolicy": "BlockPublicPolicy",
+    "ignorePublicAcls": "IgnorePublicAcls",
+    "restrictPublicBuckets": "RestrictPublicBuckets",
+}
+BY_DEFAULT = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"}
+
+
+class BucketSetting(Resource):
+    """One setting of a bucket. Its id is the bucket's name, and putting it again changes it."""
+
+    absent: str
+    """S3's code for a bucket without the setting."""
+
+    @abstractmethod
+    def put(self, aws: Aws, id: str, args: Args) -> None: ...
+
+    @abstractmethod
+    def get(self, aws: Aws, id: str, known: State) -> State | None: ...
+
+    @abstractmethod
+    def remove(self, aws: Aws, id: str) -> None: ...
+
+    def create(self, aws: Aws, args: Args) -> str:
+        id = str(args["bucket"])
+        self.put(aws, id, args)
+        return id
+
+    def read(self, aws: Aws, id: str, known: State) -> State | None:
+        try:
+            found = self.get(aws, id, known)
+        except ClientError as error:
+            if code_of(error) in (BUCKET_GONE, self.absent):
+                return None
+            raise
+        return None if found is None else {"bucket": id, **found}
+
+    def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
+        if any(not self.props[name].write_only for name in changed):
+            self.put(aws, id, new)
+
+    def delete(self, aws: Aws, id: str, state: State) -> None:
+        if not state.get("skipDestroy"):
+            with unless_gone(BUCKET_GONE, self.absent):
+                self.remove(aws, id)
+
+
+@register
+class BucketPublicAccessBlock(BucketSetting):
+    token = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+    title = "S3 Bucket Public Access Block"
+    absent = "NoSuchPublicAccessBlockConfiguration"
+    props = {
+        "bucket": Prop(replace=True),
+        **dict.fromkeys(SWITCHES, Prop(default=False)),
+        "skipDestroy": Prop(write_only=True, default=False),
+    }
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        switches = {theirs: bool(args.get(ours)) for ours, theirs in SWITCHES.items()}
+        aws.client("s3").put_public_access_block(Bucket=id, PublicAccessBlockConfiguration=switches)
+
+    def get(self, aws: Aws, id: str, known: State) -> State:
+        found = aws.client("s3").get_public_access_block(Bucket=id)["PublicAccessBlockConfiguration"]
+        return {ours: bool(found.get(theirs)) for ours, theirs in SWITCHES.items()}
+
+    def remove(self, aws: Aws, id: str) -> None:
+        aws.client("s3").delete_public_access_block(Bucket=id)
+
+
+@register
+class BucketOwnershipControls(BucketSetting):
+    token = "aws:s3/bucketOwnershipControls:BucketOwnershipControls"
+    title = "S3 Bucket Ownership Controls"
+    absent = "OwnershipControlsNotFoundError"
+    props = {"bucket": Prop(replace=True), "rule": Prop(fields={"objectOwnership": Prop()})}
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        rule = {"ObjectOwnership": args["rule"]["objectOwnership"]}
+        aws.client("s3").put_bucket_ownership_controls(Bucket=id, OwnershipControls={"Rules": [rule]})
+
+    def get(self, aws: Aws, id: str, known: State) -> State | None:
+        rules = aws.client("s3").get_bucket_ownership_controls(Bucket=id)["OwnershipControls"]["Rules"]
+        return {"rule": {"objectOwnership": rules[0]["ObjectOwnership"]}} if rules else None
+
+    def remove(self, aws: Aws, id: str) -> None:
+        aws.client("s3").delete_bucket_ownership_controls(Bucket=id)
+
+
+@register
+class BucketServerSideEncryptionConfiguration(BucketSetting):
+    token = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
+    title = "S3 Bucket Server Side Encryption Configuration"
+    absent = "ServerSideEncryptionConfigurationNotFoundError"
+    props = {
+        "bucket": Prop(replace=True),
+        "rules": Prop(
+            unordered=True,
+            fields={
+                "applyServerSideEncryptionByDefault": Prop(fields={"sseAlgorithm": Prop(), "kmsMasterKeyId": Prop(default="")}),
+                "bucketKeyEnabled": Prop(),
+            },
+        ),
+    }
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        rules = []
+        for rule in args["rules"]:
+            asked = to_request(rule, {"bucketKeyEnabled": "BucketKeyEnabled"})
+            if rule.get("applyServerSideEncryptionByDefault"):
+                asked["ApplyServerSideEncryptionByDefault"] = to_request(rule["applyServerSideEncryptionByDefault"], BY_DEFAULT)
+            rules.append(asked)
+        aws.client("s3").put_bucket_encryption(Bucket=id, ServerSideEncryptionConfiguration={"Rules": rules})
+
+    def get(self, aws: Aws, id: str, known: State) -> State:
+        found = aws.client("s3").get_bucket_encryption(Bucket=id)["ServerSideEncryptionConfiguration"]["Rules"]
+        return {"rules": [self._rule(rule) for rule in found]}
+
+    def remove(self, aws: Aws, id: str) -> None:
+        aws.client("s3").delete_bucket_encryption(Bucket=id)
+
+    @staticmethod
+    def _rule(found: dict[str, Any]) -> State:
+        by_default = to_state(found.get("ApplyServerSideEncryptionByDefault") or {}, BY_DEFAULT)
+        return {
+            **to_state(found, {"bucketKeyEnabled": "BucketKeyEnabled"}),
+            **({"applyServerSideEncryptionByDefault": by_default} if by_default else {}),
+        }
+
+
+@register
+class BucketPolicy(BucketSetting):
+    token = "aws:s3/bucketPolicy:BucketPolicy"
+    title = "S3 Bucket Policy"
+    absent = "NoSuchBucketPolicy"
+    props = {"bucket": Prop(replace=True), "policy": Prop(json=True)}
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        aws.client("s3").put_bucket_policy(Bucket=id, Policy=args["policy"])
+
+    def get(self, aws: Aws, id: str, known: State) -> State:
+        return {"policy": aws.client("s3").get_bucket_policy(Bucket=id)["Policy"]}
+
+    def remove(self, aws: Aws, id: str) -> None:
+        aws.client("s3").delete_bucket_policy(Bucket=id)
+
+
+@register
+class BucketVersioning(BucketSetting):
+    token = "aws:s3/bucketVersioning:BucketVersioning"
+    title = "S3 Bucket Versioning"
+    absent = BUCKET_GONE
+    props = {"bucket": Prop(replace=True), "versioningConfiguration": Prop(fields={"status": Prop()})}
+
+    def put(self, aws: Aws, id: str, args: Args) -> None:
+        """A bucket that never kept versions is `Disabled` without a call: S3 has no word for going back there."""
+        status = args["versioningConfiguration"]["status"]
+        if status != "Disabled":
+            aws.client("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": status})
+
+    def get(self, aws: Aws, id: str, known: State) -> State:
+        status = aws.client("s3").get_bucket_versioning(Bucket=id).get("Status") or "Disabled"
+        return {"versioningConfiguration": {"status": status}}
+
+    def remove(self, aws: Aws, id: str) -> None:
+        if aws.client("s3").get_bucket_versioning(Bucket=id).get("Status"):
+            aws.client("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": "Suspended"})

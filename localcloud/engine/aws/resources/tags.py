@@ -1,0 +1,53 @@
+"""Tags of everything but EC2: one dict in Pulumi, a dict or a list of pairs in AWS."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from localcloud.engine.aws.resource import Args, Prop, State
+
+TAGS: Mapping[str, Prop] = {"tags": Prop(default={})}
+
+
+class TagChanges(NamedTuple):
+    """What brings the tags of a resource from how they are to how they should be."""
+
+    written: dict[str, str]
+    removed: list[str]
+
+
+def wanted_tags(args: Args) -> dict[str, str]:
+    return dict(args.get("tags") or {})
+
+
+def tag_changes(old: State, new: Args) -> TagChanges:
+    """Only the program's own: somebody else's tags stay."""
+    before: Mapping[str, str] = old.get("tagsAll") or old.get("tags") or {}
+    after = wanted_tags(new)
+    written = {key: value for key, value in after.items() if before.get(key) != value}
+    return TagChanges(written, [key for key in before if key not in after])
+
+
+def change_tags(
+    old: State, new: Args, *, remove: Callable[[list[str]], object], write: Callable[[dict[str, str]], object]
+) -> None:
+    """By a service's calls for it, each only where there is something to do; some refuse an empty list."""
+    tags = tag_changes(old, new)
+    if tags.removed:
+        remove(tags.removed)
+    if tags.written:
+        write(tags.written)
+
+
+def tag_state(tags: Mapping[str, str] | None) -> State:
+    """`tags` and `tagsAll` of the state; AWS's own (`aws:...`) are not the program's business."""
+    ours = {key: value for key, value in (tags or {}).items() if not key.startswith("aws:")}
+    return {**({"tags": ours} if ours else {}), "tagsAll": ours}
+
+
+def pairs(tags: Mapping[str, str], key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
+    """Tags as most older services take them; KMS calls the members TagKey and TagValue."""
+    return [{key: name, value: text} for name, text in tags.items()]
+
+
+def from_pairs(tags: Iterable[Mapping[str, Any]] | None, key: str = "Key", value: str = "Value") -> dict[str, str]:
+    return {tag[key]: tag[value] for tag in tags or ()}

@@ -1,0 +1,11 @@
+"""The parts of every cluster."""
+
+from localcloud.kubernetes.access.part import Access
+from localcloud.kubernetes.efs_csi.part import EfsCsi
+from localcloud.kubernetes.image_registry import ImageRegistry
+from localcloud.kubernetes.nodes.fleet import Fleet
+from localcloud.kubernetes.part import Part
+from localcloud.kubernetes.pod_identity.part import PodIdentity
+
+PARTS: tuple[type[Part], ...] = (Access, PodIdentity, ImageRegistry, EfsCsi, Fleet)
+"""In the order in which they hear of events."""

@@ -1,0 +1,43 @@
+"""A running cluster, as its parts see it."""
+
+import socket
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from localcloud.kubernetes.addresses import Addresses
+from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.pki import Authority, Certificate
+from localcloud.machine.ledger import Ledger
+from localcloud.machine.supervisor import Supervisor
+
+P = TypeVar("P")
+
+
+class RunningCluster(Protocol):
+    """What control plane, DNS and parts use of `Cluster` (cluster.py), which imports them."""
+
+    id: str
+    name: str
+    region: str
+    account: str
+    issuer: str
+    folder: Path
+    namespace: str | None
+    addresses: Addresses
+    ledger: Ledger
+    supervisor: Supervisor
+    pki: Authority
+    api: Api
+    admin_kubeconfig: Path
+
+    @property
+    def aws_url(self) -> str: ...
+
+    @property
+    def away_file(self) -> Path: ...
+
+    def listen(self, address: str, port: int) -> socket.socket: ...
+
+    def kubeconfig_for(self, certificate: Certificate, file: str) -> Path: ...
+
+    def part(self, kind: type[P]) -> P: ...

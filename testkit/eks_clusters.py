@@ -1,0 +1,158 @@
+"""EKS clusters of a local cloud, created with boto3 as a user would, and their traces on this machine."""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.client import Api
+from localcloud.kubernetes.cluster import namespace_of
+from localcloud.kubernetes.pki import Certificate
+from localcloud.kubernetes.state import ClusterState
+from localcloud.machine import network
+from localcloud.processes import Server
+from testkit.eks_world import World
+from testkit.waiting import wait_while
+
+REGION = "us-west-2"
+PUBLIC = {"endpointPublicAccess": True, "endpointPrivateAccess": True, "publicAccessCidrs": ["203.0.113.7/32"]}
+PRIVATE = {"endpointPublicAccess": False, "endpointPrivateAccess": True}
+LIMIT_SECONDS = 240.0
+
+
+@dataclass
+class Account:
+    """The local AWS of one cloud, and the prerequisites of clusters."""
+
+    cloud: LocalCloud
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = self.cloud.clients(REGION)
+        self.world = World(self.client, REGION)
+
+    @cached_property
+    def eks(self) -> Any:
+        return self.client("eks")
+
+    def begin(self, name: str, **access: Any) -> "Running":
+        """A cluster in status CREATING."""
+        vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
+        self.eks.create_cluster(
+            name=name,
+            roleArn=self.world.cluster_role,
+            resourcesVpcConfig=vpc,
+            kubernetesNetworkConfig={"serviceIpv4Cidr": "172.20.0.0/16"},
+            accessConfig={"authenticationMode": "API"},
+        )
+        return Running(self, name)
+
+    def create(self, name: str, **access: Any) -> "Running":
+        """A cluster past status CREATING."""
+        cluster = self.begin(name, **access)
+        cluster.settled("CREATING")
+        return cluster
+
+
+@dataclass
+class Running:
+    """One cluster."""
+
+    account: Account
+    name: str
+
+    @property
+    def cloud(self) -> LocalCloud:
+        return self.account.cloud
+
+    def describe(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.account.eks.describe_cluster(name=self.name)["cluster"]
+        return found
+
+    def settled(self, passing: str) -> dict[str, Any]:
+        """Describe it once its status has changed."""
+        return wait_while(self.describe, lambda record: record["status"] == passing)
+
+    def update(self, operation: str, **what: Any) -> str:
+        """Run an update to its end; return its last status."""
+        begun = getattr(self.account.eks, operation)(name=self.name, **what)["update"]
+        describe = self.account.eks.describe_update
+        last = wait_while(
+            lambda: describe(name=self.name, updateId=begun["id"])["update"], lambda update: update["status"] == "InProgress"
+        )
+        return str(last["status"])
+
+    def delete(self) -> None:
+        """Wait until EKS no longer lists it."""
+        self.account.eks.delete_cluster(name=self.name)
+        missing = self.account.eks.exceptions.ResourceNotFoundException
+        try:
+            while True:
+                self.settled("DELETING")
+        except missing:
+            return
+
+    @property
+    def state(self) -> ClusterState:
+        return next(state for state in self.cloud.clusters() if state.name == self.name)
+
+    def process(self, name: str) -> Server:
+        return next(process for process in self.state.processes if process.name == name)
+
+    @property
+    def folder(self) -> Path:
+        return next((self.cloud.folder / "kubernetes").glob(f"*-{self.name}"))
+
+    @property
+    def api(self) -> Api:
+        """As system:masters, from inside the namespace."""
+        pki = self.folder / "pki"
+        admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
+        return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
+
+    def kubeconfig(self, file: Path) -> Path:
+        """A kubeconfig as `aws eks update-kubeconfig` writes it; tokens come from `aws eks get-token`."""
+        command = ["aws", "eks", "update-kubeconfig", "--name", self.name, "--kubeconfig", str(file), "--region", REGION]
+        subprocess.run(command, env=self.cloud.process_environment(), check=True, capture_output=True, text=True)
+        return file
+
+    def kubectl(self, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """As the cluster's creator."""
+        environment = self.cloud.process_environment() | {"KUBECONFIG": str(kubeconfig)}
+        command = ["kubectl", *arguments]
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+
+
+def remains(cloud: LocalCloud) -> list[str]:
+    """Traces of a cloud's clusters on this machine: namespaces, processes, mounts, control groups."""
+    mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
+    found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
+    found += [
+        f"mount {line}"
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        if mark in line or str(cloud.folder) in line
+    ]
+    found += [f"control group {path}" for path in control_groups(mark)]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if re.search(rf"{re.escape(str(cloud.folder))}\b", words) and process.name != str(os.getpid()):
+            found.append(f"process {process.name}: {words[:120]}")
+    return found
+
+
+def control_groups(mark: str) -> list[str]:
+    """Paths with the mark in their name. Other clusters' paths may vanish meanwhile, which os.walk tolerates."""
+    folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+    return [str(folder) for folder in folders if mark in folder.name]
+
+
+def load(file: Path) -> Any:
+    return json.loads(file.read_text())

@@ -1,0 +1,155 @@
+"""Prerequisites of a cluster (VPC, roles, key) and helpers that create clusters and node groups."""
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from testkit.aws_clients import REGION, Client
+
+ZONES = ("a", "b", "c")
+DOCUMENT = dict[str, Any]
+
+
+def trust(service: str, *actions: str) -> str:
+    actions = actions or ("sts:AssumeRole",)
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": list(actions)}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+@dataclass
+class World:
+    """One VPC with a subnet in each of three zones, and roles for the cluster, nodes, pods and an admin."""
+
+    client: Client
+    region: str = REGION
+    vpc: str = ""
+    subnets: list[str] = field(default_factory=list)
+    cluster_role: str = ""
+    node_role: str = ""
+    pod_role: str = ""
+    admin_role: str = ""
+
+    def __post_init__(self) -> None:
+        ec2 = self.ec2
+        self.vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        self.subnets = [self.subnet(index, zone) for index, zone in enumerate(ZONES)]
+        self.cluster_role = self.role("cluster", trust("eks.amazonaws.com"))
+        self.node_role = self.role("node", trust("ec2.amazonaws.com"))
+        self.pod_role = self.role("pod", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
+        self.admin_role = self.role("admin", trust("ec2.amazonaws.com"))
+
+    @property
+    def eks(self) -> Any:
+        return self.client("eks")
+
+    @property
+    def ec2(self) -> Any:
+        return self.client("ec2")
+
+    @property
+    def autoscaling(self) -> Any:
+        return self.client("autoscaling")
+
+    def subnet(self, index: int, zone: str, vpc: str | None = None, cidr: str | None = None) -> str:
+        made = self.ec2.create_subnet(
+            VpcId=vpc or self.vpc, CidrBlock=cidr or f"10.0.{index}.0/24", AvailabilityZone=f"{self.region}{zone}"
+        )
+        return str(made["Subnet"]["SubnetId"])
+
+    def other_vpc(self, cidr: str = "10.9.0.0/16") -> str:
+        return str(self.ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"])
+
+    def security_group(self, vpc: str | None = None, name: str = "extra") -> str:
+        made = self.ec2.create_security_group(GroupName=name, Description="a group", VpcId=vpc or self.vpc)
+        return str(made["GroupId"])
+
+    def role(self, name: str, trust_policy: str) -> str:
+        return str(self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust_policy)["Role"]["Arn"])
+
+    def key(self, **settings: Any) -> str:
+        return str(self.client("kms").create_key(**settings)["KeyMetadata"]["Arn"])
+
+    def cluster(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
+        """Create a cluster; return it once it is ACTIVE."""
+        self.eks.create_cluster(**self.cluster_request(name, vpc, **settings))
+        return self.describe(name)
+
+    def cluster_request(self, name: str = "demo", vpc: DOCUMENT | None = None, **settings: Any) -> DOCUMENT:
+        request: DOCUMENT = {
+            "name": name,
+            "roleArn": self.cluster_role,
+            "resourcesVpcConfig": {"subnetIds": self.subnets, "endpointPrivateAccess": True, **(vpc or {})},
+            "accessConfig": {"authenticationMode": "API"},
+        }
+        return {key: value for key, value in {**request, **settings}.items() if value is not None}
+
+    def describe(self, name: str = "demo") -> DOCUMENT:
+        cluster: DOCUMENT = self.eks.describe_cluster(name=name)["cluster"]
+        return cluster
+
+    def node_group_request(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
+        request: DOCUMENT = {
+            "clusterName": cluster,
+            "nodegroupName": name,
+            "subnets": self.subnets[:1],
+            "nodeRole": self.node_role,
+            "scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 1},
+        }
+        return {key: value for key, value in {**request, **settings}.items() if value is not None}
+
+    def node_group(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
+        """Create a node group; return it once its creation time has passed."""
+        self.eks.create_nodegroup(**self.node_group_request(name, cluster, **settings))
+        return self.describe_group(name, cluster)
+
+    def describe_group(self, name: str = "workers", cluster: str = "demo") -> DOCUMENT:
+        group: DOCUMENT = self.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+        return group
+
+    def template(self, name: str = "user", **data: Any) -> DOCUMENT:
+        """Create a launch template; return the reference that CreateNodegroup takes."""
+        data = data or {"EbsOptimized": True}
+        made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)["LaunchTemplate"]
+        return {"id": made["LaunchTemplateId"], "version": "1"}
+
+    def instances(self, group: DOCUMENT) -> list[DOCUMENT]:
+        """InService instances of the node group's Auto Scaling group."""
+        name = group["resources"]["autoScalingGroups"][0]["name"]
+        found = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        ids = [instance["InstanceId"] for each in found for instance in each["Instances"]]
+        if not ids:
+            return []
+        answer = self.ec2.describe_instances(InstanceIds=ids)["Reservations"]
+        return [instance for reservation in answer for instance in reservation["Instances"]]
+
+    def instance_ids(self) -> set[str]:
+        return {instance["InstanceId"] for instance in self.instances(self.describe_group())}
+
+    def auto_scaling_group(self) -> DOCUMENT:
+        """The one behind the node group `workers`."""
+        name = self.describe_group()["resources"]["autoScalingGroups"][0]["name"]
+        group: DOCUMENT = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
+        return group
+
+    def boot_text(self, instance_id: str) -> str:
+        answer = self.ec2.describe_instance_attribute(InstanceId=instance_id, Attribute="userData")
+        return base64.b64decode(answer["UserData"]["Value"]).decode()
+
+    def update_config(self, **change: Any) -> DOCUMENT:
+        """Change the node group `workers`; return the finished update."""
+        return self._done(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
+
+    def update_version(self, **change: Any) -> DOCUMENT:
+        """Update the version of the node group `workers`; return the finished update."""
+        return self._done(self.eks.update_nodegroup_version(clusterName="demo", nodegroupName="workers", **change))
+
+    def _done(self, answer: DOCUMENT) -> DOCUMENT:
+        identifier = answer["update"]["id"]
+        update: DOCUMENT = self.eks.describe_update(name="demo", nodegroupName="workers", updateId=identifier)["update"]
+        return update
+
+
+def issues(group: dict[str, Any]) -> list[tuple[str, str]]:
+    """Codes and messages of a node group's health issues."""
+    return [(issue["code"], issue["message"]) for issue in group["health"]["issues"]]

@@ -1,0 +1,140 @@
+"""A local cluster with the whole platform, and `scripts/cluster` used with only a kubeconfig."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+from testkit.waiting import wait_until
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "tests" / "kubernetes" / "data"
+STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
+IMAGE = "gpumpi/openmpi:5"
+LIMIT_SECONDS = 240.0
+HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
+"""While developing tests: use this running local cloud and its stack, and leave them running."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """Output and exit code of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class JobCluster:
+    """The cluster, seen from a shell."""
+
+    cloud: LocalCloud
+    kubeconfig: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.cloud.process_environment() | {"KUBECONFIG": str(self.kubeconfig)}
+
+    def cluster(self, *arguments: str, **environment: str) -> Done:
+        """`scripts/cluster ...`"""
+        command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
+        variables = self.environment | environment
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """The same in the background; killed if it runs too long."""
+        command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
+        with subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            limit = threading.Timer(LIMIT_SECONDS, process.kill)
+            limit.start()
+            try:
+                yield process
+            finally:
+                limit.cancel()
+                process.kill()
+
+    def kubectl(self, *arguments: str, text: str | None = None) -> Done:
+        command = ["kubectl", *arguments]
+        done = subprocess.run(command, env=self.environment, input=text, capture_output=True, text=True, timeout=60, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def objects(self, kind: str, selector: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+        done = self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json")
+        assert done.code == 0, done.err
+        items: list[dict[str, Any]] = done.json["items"]
+        return items
+
+    def pods(self, job: str, role: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
+        more = f",gpumpi.io/role={role}" if role else ""
+        return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
+
+    def remains(self, job: str) -> list[str]:
+        """All existing objects of a job."""
+        kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
+        found = self.objects(kinds, f"gpumpi.io/job={job}")
+        return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
+
+    def phase(self, job: str) -> str:
+        found = [one["phase"] for one in self.cluster("jobs", "--json").json if one["name"] == job]
+        return found[0] if found else "gone"
+
+    def await_phase(self, job: str, *phases: str) -> str:
+        return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
+
+
+def job_file(folder: Path, name: str, **more: Any) -> str:
+    """A job file; its path."""
+    least = {"name": name, "pool": POOL, "workers": 2, "image": IMAGE}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({**least, **more}))
+    return str(path)
+
+
+def python(text: str) -> list[str]:
+    """A command that runs a program's text."""
+    return ["python3", "-u", "-c", text]
+
+
+def bring_up(folder: Path) -> Iterator[JobCluster]:
+    """The stack, from `up` to `destroy`."""
+    home = os.environ.get(HOME_VARIABLE)
+    cloud = LocalCloud(Path(home) if home else folder / "cloud")
+    if not home:
+        cloud.start(print, kubernetes=True)
+    try:
+        if not home:
+            stack = LocalStack(cloud, STACK, SOURCE)
+            stack.prepare()
+            made = stack.run("up")
+            assert made.ok, made.output[-4000:]
+        yield cluster_of(cloud, STACK, folder)
+    finally:
+        if not home:
+            cloud.stop()
+
+
+def cluster_of(cloud: LocalCloud, stack: str, folder: Path) -> JobCluster:
+    """The cluster of a stack that is up."""
+    cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
+    done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(SOURCE), "-o", str(cluster.kubeconfig))
+    assert done.code == 0, done.err
+    return cluster

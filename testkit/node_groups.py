@@ -1,0 +1,164 @@
+"""Node groups of a running cluster, and what their nodes report."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from infra.boot import eks_node
+from infra.boot.eks_node import HUGE_PAGES
+from testkit.eks_clusters import LIMIT_SECONDS, Running
+from testkit.waiting import wait_while
+
+Object = dict[str, Any]
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
+JOB_IMAGE = "gpumpi/openmpi:4"
+FOREVER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); signal.pause()"
+
+
+@dataclass
+class NodeGroup:
+    """One node group."""
+
+    cluster: Running
+    name: str
+
+    @property
+    def eks(self) -> Any:
+        return self.cluster.account.eks
+
+    def describe(self) -> Object:
+        found: Object = self.eks.describe_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)["nodegroup"]
+        return found
+
+    def settled(self, passing: str = "CREATING") -> Object:
+        found: Object = wait_while(self.describe, lambda record: record["status"] == passing)
+        return found
+
+    def begin(self, operation: str, **change: Any) -> str:
+        """An update; its id."""
+        names = {"clusterName": self.cluster.name, "nodegroupName": self.name}
+        return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
+
+    def update(self, operation: str, **change: Any) -> Object:
+        """Wait for its end."""
+        look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
+        done: Object = wait_while(
+            lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
+        )
+        return done
+
+    def scale(self, size: int) -> None:
+        """Scale through EKS, then wait until exactly that many nodes exist."""
+        self.update("update_nodegroup_config", scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": size})
+        wait_while(self.nodes, lambda nodes: len(nodes) != size or not all(map(is_ready, nodes)))
+
+    def delete(self) -> None:
+        missing = self.eks.exceptions.ResourceNotFoundException
+        try:
+            self.eks.delete_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)
+            while True:
+                self.settled("DELETING")
+        except missing:
+            return
+
+    def nodes(self) -> list[Object]:
+        selector = f"eks.amazonaws.com/nodegroup={self.name}"
+        found: list[Object] = self.cluster.api.get("/api/v1/nodes", labelSelector=selector)["items"]
+        return sorted(found, key=lambda node: node["metadata"]["creationTimestamp"])
+
+    def real_nodes(self) -> list[Object]:
+        return [node for node in self.nodes() if "gpumpi.dev/simulated" not in node["metadata"]["labels"]]
+
+
+@contextmanager
+def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
+    """A node group past CREATING, deleted at the end. GPU types get EFA, huge pages and a taint."""
+    world, group = cluster.account.world, NodeGroup(cluster, name)
+    gpu = kind.startswith("p")
+    if gpu:
+        template = request.get("launchTemplate") or gpu_template(cluster, name, kind)
+        request = {**request, "launchTemplate": template, "taints": [GPU_TAINT]}
+    else:
+        request = {"instanceTypes": [kind], **request}
+    sizes = {"minSize": 0, "maxSize": 4, "desiredSize": size}
+    ami = "AL2023_x86_64_NVIDIA" if gpu else "AL2023_x86_64_STANDARD"
+    asked = {"scalingConfig": sizes, "amiType": ami, "labels": {"gpumpi.io/pool": name}, **request}
+    world.eks.create_nodegroup(**world.node_group_request(name, cluster.name, **{"subnets": world.subnets[:1], **asked}))
+    try:
+        group.settled()
+        yield group
+    finally:
+        group.delete()
+        if gpu:
+            world.ec2.delete_launch_template(LaunchTemplateName=name)
+
+
+def gpu_template(cluster: Running, name: str, kind: str) -> Object:
+    """With two EFA interfaces."""
+    config = eks_node.node_config(raid0=True, pinned_memory=True)
+    interfaces = [
+        {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"},
+        {"DeviceIndex": 1, "NetworkCardIndex": 0, "InterfaceType": "efa-only"},
+        {"DeviceIndex": 1, "NetworkCardIndex": 1, "InterfaceType": "efa-only"},
+    ]
+    text = eks_node.encoded(eks_node.user_data(config, huge_pages=HUGE_PAGES))
+    return cluster.account.world.template(name, InstanceType=kind, UserData=text, NetworkInterfaces=interfaces)
+
+
+def is_ready(node: Object) -> bool:
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in node["status"]["conditions"])
+
+
+def name_of(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
+    """A daemon of a real node."""
+    server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
+    (process,) = psutil.Process(server.pid).children()
+    return process
+
+
+def pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec: Any) -> Object:
+    """A pod of the job image that runs a Python program."""
+    container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", program], **spec.pop("container", {})}
+    if node is not None:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": name_of(node)}
+    wanted = {"restartPolicy": "Never", "tolerations": [TOLERATION], "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": wanted}
+
+
+def pod_path(name: str) -> str:
+    return f"/api/v1/namespaces/default/pods/{name}"
+
+
+@contextmanager
+def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
+    """Pods, deleted at the end."""
+    try:
+        for each in wanted:
+            cluster.api.create("/api/v1/namespaces/default/pods", each)
+        yield
+    finally:
+        for each in wanted:
+            cluster.api.delete(pod_path(name_of(each)), gracePeriodSeconds=0)
+
+
+def pod_in(cluster: Running, name: str, *phases: str) -> Object:
+    """Wait until the pod is in one of the phases; return it."""
+    found: Object = wait_while(
+        lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
+    )
+    return found
+
+
+def output(cluster: Running, name: str) -> Any:
+    """The JSON that a pod prints, after its end."""
+    over = pod_in(cluster, name, "Succeeded", "Failed")
+    assert over["status"]["phase"] == "Succeeded", over["status"]
+    return cluster.api.get(f"{pod_path(name)}/log")

@@ -1,0 +1,126 @@
+"""Small Pulumi projects, run by the real engine on a local cloud."""
+
+import json
+import os
+import signal
+import subprocess
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from localcloud.engine_events import EventLog
+from localcloud.instance import LocalCloud
+
+REGION = "us-west-2"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one command went."""
+
+    exit_code: int
+    changes: Mapping[str, int]
+    """Operation -> resources, without what stayed the same."""
+    errors: tuple[str, ...]
+    output: str
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a program, and one stack of it."""
+
+    cloud: LocalCloud
+    folder: Path
+    stack: str = "dev"
+
+    def write(self, program: str, name: str = "__main__.py") -> None:
+        (self.folder / name).write_text(textwrap.dedent(program))
+
+    def create(self, program: str, region: str = REGION) -> None:
+        """A project with this program and a stack in `region`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "Pulumi.yaml").write_text("name: tiny\nruntime: python\n")
+        self.write(program)
+        self.add_stack(self.stack, region)
+
+    def add_stack(self, name: str, region: str) -> "Project":
+        other = Project(self.cloud, self.folder, name)
+        other.pulumi("stack", "init", "--stack", name)
+        other.configure("aws:region", region)
+        return other
+
+    def configure(self, key: str, value: str, *options: str) -> None:
+        self.pulumi("config", "set", "--stack", self.stack, *options, key, value)
+
+    def run(self, verb: str, *extra: str) -> Outcome:
+        """One verb to its end, whatever that is."""
+        with self.running(verb, *extra) as (process, events):
+            output, _ = process.communicate()
+        changes = {operation: count for operation, count in events.changes.items() if operation != "same"}
+        return Outcome(process.returncode, changes, tuple(events.errors), output)
+
+    @contextmanager
+    def running(self, verb: str, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+        events = EventLog(self.folder / f"{self.stack}.events.json")
+        yes = () if verb == "preview" else ("--yes", "--skip-preview")
+        command = ["pulumi", verb, "--stack", self.stack, "--non-interactive", "--event-log", str(events.file), *yes, *extra]
+        try:
+            with subprocess.Popen(
+                [*command, "--color", "never"],
+                cwd=self.folder,
+                env=self.cloud.process_environment() | {"PULUMI_DEBUG_COMMANDS": "true"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            ) as process:
+                yield process, events
+        finally:
+            events.close()
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """What the engine recorded: logical name -> resource."""
+        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack))
+        resources = exported["deployment"].get("resources", [])
+        return {resource["urn"].split("::")[-1]: resource for resource in resources}
+
+    def pulumi(self, *arguments: str) -> str:
+        result = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=self.folder,
+            env=self.cloud.process_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr or result.stdout
+        return result.stdout
+
+
+def kill_engine(process: subprocess.Popen[str]) -> None:
+    """Kill the engine at once, without time to clean up."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
+    """A client of the local AWS, for changes outside of Pulumi."""
+    return cloud.clients(region)(service)
+
+
+def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
+    """The local AWS's control endpoint."""
+    data = None if body is None else json.dumps(body).encode()
+    address = f"{cloud.environment()['AWS_ENDPOINT_URL']}/local-cloud/{path}"
+    with urlopen(Request(address, data, {"Content-Type": "application/json"}, method=method), timeout=60) as response:
+        return json.load(response)

@@ -1,0 +1,28 @@
+"""Waits for what other processes do. They end with tenacity's RetryError."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, retry_if_not_result, stop_after_delay, wait_fixed
+
+T = TypeVar("T")
+
+LIMIT_SECONDS = 240.0
+PAUSE = wait_fixed(0.1)
+
+
+def wait_until(look: Callable[[], T], condition: Callable[[T], object] = bool, seconds: float = LIMIT_SECONDS) -> T:
+    """Poll until the condition holds; return the last value."""
+    again = retry_if_not_result(lambda seen: bool(condition(seen)))
+    return Retrying(retry=again, wait=PAUSE, stop=stop_after_delay(seconds))(look)
+
+
+def wait_while(look: Callable[[], T], condition: Callable[[T], object], seconds: float = LIMIT_SECONDS) -> T:
+    """Poll until the condition no longer holds; return the last value."""
+    return wait_until(look, lambda seen: not condition(seen), seconds)
+
+
+def eventually(check: Callable[[], T], *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> T:
+    """Retry the check until it raises none of the errors; return its value."""
+    again = retry_if_exception_type(errors or (OSError,))
+    return Retrying(retry=again, wait=PAUSE, stop=stop_after_delay(seconds), reraise=True)(check)
