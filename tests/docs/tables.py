@@ -1,4 +1,4 @@
-"""Tables of the documents that follow from the code. `python -m tests.docs.tables` writes them anew."""
+"""Tables in the documents that are generated from the code. `python -m tests.docs.tables` renews them."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def resource_types() -> str:
 
 
 def images() -> str:
-    lines = ["| image | content | stands in for upstream's |", "|---|---|---|"]
+    lines = ["| image | content | emulates upstream's |", "|---|---|---|"]
     lines += [f"| `{image.name}` | {image.content} | {'yes' if image.stands_in else 'no'} |" for image in IMAGES]
     return "\n".join(lines) + "\n"
 
@@ -39,7 +39,7 @@ def quotas() -> str:
 TABLES = [
     ("docs/command-line.md", "the verbs", "the verbs", verbs),
     ("docs/command-line.md", "the exit codes", "the exit codes", exit_codes.markdown),
-    ("README.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
+    ("docs/configuration.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
     (
         "docs/on-premises.md",
         "the table: scripts/cluster settings --of existing --format markdown",
@@ -52,11 +52,11 @@ TABLES = [
     ("docs/local-cloud.md", "the images", "the images", images),
     ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
-"""File, what the marker before says, what the marker behind says, and the text between."""
+"""File, text of the marker before the table, text of the marker after it, and the table."""
 
 
 def between(text: str, begin: str, end: str) -> tuple[int, int]:
-    """Where the text between the markers begins and ends."""
+    """Return the start and end of the text between the markers."""
     first, last = f"<!-- begin of {begin} -->\n", f"<!-- end of {end} -->"
     return text.index(first) + len(first), text.index(last)
 

@@ -1,4 +1,4 @@
-"""docs/local-cloud.md is true."""
+"""docs/local-cloud.md matches the code."""
 
 import json
 import os
@@ -21,51 +21,51 @@ TEXT = (ROOT / "docs" / "local-cloud.md").read_text()
 
 
 def first_column(heading: str) -> list[str]:
-    """What is in backticks in the first column of the table that has this heading."""
+    """Return the texts in backticks in the first column of the table with this heading."""
     table = TEXT.split(f"| {heading} |", 1)[1].split("\n\n")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
     return [word for cell in cells for word in re.findall(r"`([^`]+)`", cell)]
 
 
-def test_every_file_of_a_local_cloud_is_told() -> None:
+def test_the_page_lists_every_file_of_a_local_cloud() -> None:
     assert set(first_column("file or folder")) == {instance.LOCK, *instance.CONTENT} - {"servers.part"}
 
 
-def test_every_process_is_told() -> None:
+def test_the_page_lists_every_process() -> None:
     assert set(instance.SERVERS) <= set(first_column("process"))
 
 
-def test_every_variable_that_a_shell_gets_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_lists_every_variable_that_a_shell_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     started = psutil.Process().create_time()
     save([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], tmp_path / "servers.json")
     assert set(first_column("variable")) == set(LocalCloud(tmp_path).environment())
 
 
-def test_every_service_that_is_more_than_moto_is_told() -> None:
+def test_the_page_lists_every_service_that_extends_moto() -> None:
     extend.install()
     assert set(first_column("service")) == {service for service, _ in patching.extended_operations()} | {"ssm"}
 
 
-def test_every_call_of_the_control_api_is_told() -> None:
+def test_the_page_lists_every_call_of_the_control_api() -> None:
     extend.install()
     assert review.PATH
-    assert realizer.Realizer, "imported, as the one above, for the calls that they add"
+    assert realizer.Realizer, "both modules are imported because they add calls"
     assert set(first_column("call")) == {f"{method} /local-cloud/{path}" for method, path in control._actions}
 
 
-def test_the_fault_that_is_shown_can_be_planned() -> None:
+def test_the_example_of_a_fault_can_be_planned() -> None:
     shown = re.search(r"--data '(\{.*\})'", TEXT)
     assert shown
     fault = faults.Fault(**json.loads(shown[1]))
     assert (fault.service, fault.operation, fault.times) == ("ec2", "RunInstances", 3)
 
 
-def test_the_versions_that_eks_offers_are_told() -> None:
+def test_the_page_names_the_versions_that_eks_offers() -> None:
     offered = [version.name for version in versions.VERSIONS.values() if version.support != "UNSUPPORTED"]
     assert f"EKS offers what it offered on {versions.AS_OF}: {offered[0]} to {offered[-1]}." in TEXT
 
 
 @pytest.mark.parametrize("name", ["Fargate", "Outposts", "IPv6", "Kubernetes", "Packets", "vCPU quota", "spot interruptions"])
-def test_what_is_not_emulated_is_said(name: str) -> None:
+def test_the_page_says_what_is_not_emulated(name: str) -> None:
     assert name in TEXT.split("## What is not emulated")[1]

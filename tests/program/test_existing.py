@@ -120,7 +120,7 @@ def test_without_storage_jobs_share_nothing() -> None:
 def test_a_cluster_that_cannot_be_reached_ends_up_at_once_with_a_sentence() -> None:
     set_all_config({"gpumpi:target": '{"kind": "existing", "kubeconfig": {"path": "/nonexistent/admin.conf"}}'})
     try:
-        with pytest.raises(pulumi.RunError, match=r"there is no file /nonexistent/admin\.conf"):
+        with pytest.raises(pulumi.RunError, match=r"/nonexistent/admin\.conf does not exist"):
             program.run()
     finally:
         set_all_config({})

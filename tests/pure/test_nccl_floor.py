@@ -133,7 +133,7 @@ def test_rank_0_alone_speaks_and_whoever_is_no_rank_is_told(tmp_path: Path) -> N
     other = judged(tmp_path, **(RANK_0_OF_16 | {"OMPI_COMM_WORLD_RANK": "1"}))
     assert (other.returncode, other.stdout) == (0, "")
     alone = judged(tmp_path)
-    assert alone.returncode == 1 and "start this as a rank of Open MPI" in alone.stderr
+    assert alone.returncode == 1 and "Start this as an Open MPI rank" in alone.stderr
 
 
 def test_the_table_of_nccl_tests_is_read() -> None:

@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_read_as_text_is_a_problem(folder: Path, capsys: p
     for content in (b"", b"\xff\xfe", b"config: &a {b: *a}"):
         (folder / "Pulumi.broken.yaml").write_bytes(content)
         assert validate.run("broken", folder, offline=False, as_json=False) == 3
-        assert capsys.readouterr().out.splitlines()[-1] == "Pulumi.broken.yaml: 1 problem; nothing was started"
+        assert capsys.readouterr().out.splitlines()[-1] == "Pulumi.broken.yaml: 1 problem; nothing was created"
 
 
 def test_offline_says_what_was_not_checked(

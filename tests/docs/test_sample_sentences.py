@@ -1,0 +1,104 @@
+"""The script that draws sentences for a reader finds prose, only prose, and draws the same ones for the same seed."""
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from tests.docs import sample_sentences
+from tests.docs.sample_sentences import COUNT, GENERATED, Sentence, draw, every_sentence, sentences_of
+
+PYTHON = dedent(
+    '''
+    """The first sentence of the module.
+
+    A second one, over
+    two lines. And a third one here.
+
+        an indented example is not a sentence
+    """
+
+    LIMIT = 3  # a comment with enough words
+    """What follows a constant describes it."""
+    NAME = "not-a-sentence"
+    PATTERN = "[a-z]+ (?:x|y)* {0} %s \\n"
+
+
+    def refuse(path: str) -> str:
+        # A comment
+        # on two lines.
+        return f"{path}: is not a file here. " "Name another file that exists."
+    '''
+).lstrip()
+
+
+def test_python_has_sentences_in_docstrings_comments_and_messages() -> None:
+    ast.parse(PYTHON)
+    assert {(one.kind, one.line, one.text) for one in sentences_of("cli/any.py", PYTHON)} == {
+        ("docstring", 1, "The first sentence of the module."),
+        ("docstring", 3, "A second one, over two lines."),
+        ("docstring", 4, "And a third one here."),
+        ("docstring", 10, "What follows a constant describes it."),
+        ("comment", 9, "a comment with enough words"),
+        ("comment", 16, "A comment on two lines."),
+        ("message", 18, "{path}: is not a file here."),
+        ("message", 18, "Name another file that exists."),
+    }
+
+
+def test_a_document_has_sentences_in_paragraphs_lists_and_tables() -> None:
+    page = dedent(
+        """
+        # A heading is not a sentence
+
+        One paragraph, over
+        two lines. Its second sentence here.
+
+        - An item of a list.
+          It goes on here.
+
+        | do | which means something |
+        |---|---|
+        | `x` | a cell with enough words |
+
+        ```sh
+        echo this is not a sentence
+        ```
+
+        <!-- begin of the table -->
+        | a generated cell with enough words |
+        <!-- end of the table -->
+        """
+    )
+    assert [(one.line, one.text) for one in sentences_of("docs/any.md", page)] == [
+        (4, "One paragraph, over two lines."),
+        (5, "Its second sentence here."),
+        (7, "An item of a list."),
+        (8, "It goes on here."),
+        (12, "a cell with enough words"),
+    ]
+
+
+def test_a_shell_script_has_sentences_in_its_comments() -> None:
+    text = "#!/bin/sh\n# Comments over\n# two lines.\necho this is no comment\nexit 1 # because it must end here\n"
+    assert [one.text for one in sentences_of("any.sh", text)] == ["Comments over two lines.", "because it must end here"]
+
+
+@pytest.fixture(scope="module")
+def known() -> list[Sentence]:
+    return every_sentence()
+
+
+def test_a_hundred_different_sentences_are_drawn_from_files_that_people_write(known: list[Sentence]) -> None:
+    drawn = draw("any seed")
+    assert len(set(drawn)) == COUNT and set(drawn) <= set(known)
+    assert [one for one in known if one.path.startswith(GENERATED) or one.path.endswith(".lock")] == []
+    assert {one.kind for one in known} == {"docstring", "comment", "message", "document"}
+
+
+def test_the_same_seed_draws_the_same_sentences(known: list[Sentence]) -> None:
+    assert draw("one") == draw("one") != draw("other")
+
+
+def test_the_default_seed_is_the_commit() -> None:
+    assert len(sample_sentences.commit()) == 40
