@@ -1,4 +1,4 @@
-"""The operations on capacity reservations.
+"""Operations on capacity reservations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html
 """
@@ -132,7 +132,7 @@ def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
     _refuse_unless_ours(reservation)
     end_dry_run(call)
     reservation.state = "cancelled"
-    reservation.users.clear()  # they run on, outside of it
+    reservation.users.clear()  # the instances keep running, outside the reservation
     return {"Return": True}
 
 
@@ -147,7 +147,7 @@ def _refuse_unless_ours(reservation: CapacityReservation) -> None:
 
 
 def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
-    """As DescribeCapacityReservations shows it."""
+    """The reservation as DescribeCapacityReservations shows it."""
     return {
         "CapacityReservationId": reservation.id,
         "CapacityReservationArn": (

@@ -1,4 +1,4 @@
-"""CreateFlowLogs names the resources it failed for instead of failing.
+"""VPC flow logs. CreateFlowLogs lists the resources that it failed for; the call itself succeeds.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
 """

@@ -1,7 +1,7 @@
-"""A launch: first everything is resolved and checked, then the instances are made.
+"""Launch of instances: resolve and check everything first, then create the instances.
 
-Launch data has the shape of a launch template's data, which is that of RunInstances' parameters: Auto Scaling and RunInstances
-launch through here alike. Refusals: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+Launch data has the shape of launch template data, which matches the parameters of RunInstances. Auto Scaling and RunInstances
+both launch through this module. Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ DEFAULT_TYPE = "m1.small"
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Launch data over that of the launch template it names; what is given replaces the template's, tags are added."""
+    """Merge launch data into that of the launch template it names: given values replace the template's, tags are added."""
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)
@@ -50,7 +50,7 @@ def _merged_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[st
 
 
 def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
-    """Resolve and check everything; nothing is made."""
+    """Resolve and check everything, without creating anything."""
     if not data.get("ImageId"):
         raise missing("ImageId")
     image = image_calls.launchable(backend, data["ImageId"])
@@ -113,7 +113,7 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
 
 
 def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
-    """The subnet of the primary interface: the given one, or the default VPC's in a zone that offers the type."""
+    """The primary interface's subnet: the given one, or the default VPC's subnet in a zone that offers the type."""
     specifications = data.get("NetworkInterfaces") or ()
     if specifications and data.get("SubnetId"):
         raise AwsError(
@@ -156,7 +156,7 @@ def _profile(backend: Any, asked: Mapping[str, str]) -> Any:
 
 
 def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
-    """Make the instances; `more_tags` are tags that AWS itself gives to them."""
+    """Create the instances; `more_tags` are the tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
     if template is not None:
@@ -178,7 +178,7 @@ def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None =
 def launch(
     backend: Any, data: Mapping[str, Any], count: int, more_tags: Mapping[str, str] | None = None
 ) -> list[LaunchedInstance]:
-    """Launch for a service that launches on its own behalf: as RunInstances would, faults meant for it included."""
+    """Launch on behalf of another AWS service, as RunInstances would, including faults injected into RunInstances."""
     own = {key: value for key, value in data.items() if not key.startswith("_")}
     faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
     return cast(list[LaunchedInstance], carry_out(backend, plan(backend, data, count), more_tags).instances)

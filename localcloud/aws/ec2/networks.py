@@ -1,4 +1,4 @@
-"""A network that was there before: VPC, subnets and file system with given ids, for stacks that use existing ones."""
+"""Existing network (VPC, subnets and file system with given ids) for stacks that use one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,10 +29,10 @@ def seed_network(
     encrypted: bool = True,
     account: str = ACCOUNT,
 ) -> None:
-    """Let the account have a VPC, as if made earlier.
+    """Add a VPC to the account, as if created earlier.
 
-    Public subnets have a way to an internet gateway; if there are any, private ones go out through a NAT gateway in the first.
-    With `file_system_id`, an EFS file system has a mount target in each zone that has a private subnet.
+    Public subnets have a route to an internet gateway. If there are any, private ones use a NAT gateway in the first.
+    With `file_system_id`, creates an EFS file system with a mount target in each zone that has a private subnet.
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)

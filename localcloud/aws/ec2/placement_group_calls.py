@@ -1,4 +1,4 @@
-"""The operations on placement groups.
+"""Operations on placement groups.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html
 """

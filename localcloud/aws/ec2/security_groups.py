@@ -1,4 +1,4 @@
-"""Security groups: what they are called, and what keeps them.
+"""Security groups: valid names, and what blocks their deletion.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
@@ -17,13 +17,13 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 PREFIX_LIST = 7
-"""Where moto hands the rule its prefix list."""
+"""Store the prefix list that moto passes to the rule."""
 _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
 
 
 def install() -> None:
-    """moto remembers the description of rules for addresses only; EC2 has one for groups and prefix lists too."""
+    """Description of the rule. moto keeps it only for address rules; EC2 also has one for groups and prefix lists."""
     make = SecurityGroupRule.__init__
 
     @functools.wraps(make)
@@ -90,7 +90,7 @@ def delete_security_group(call: Call) -> dict[str, Any]:
 
 
 def _referring(backend: Any, group_id: str) -> list[Any]:
-    """Other groups with a rule about this one."""
+    """Other groups whose rules reference this one."""
     return [
         group
         for in_vpc in backend.groups.values()

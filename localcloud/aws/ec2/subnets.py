@@ -27,7 +27,7 @@ def create_subnet(call: Call) -> dict[str, Any]:
     end_dry_run(call)
     answer = call.moto()
     subnet = backend.get_subnet(answer["Subnet"]["SubnetId"])
-    if not vpc.is_default:  # moto takes a zone's first subnet for its default subnet
+    if not vpc.is_default:  # moto treats a zone's first subnet as its default subnet
         subnet.default_for_az = subnet.map_public_ip_on_launch = False
         answer["Subnet"] |= {"DefaultForAz": False, "MapPublicIpOnLaunch": False}
     return answer

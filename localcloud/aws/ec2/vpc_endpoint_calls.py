@@ -1,4 +1,4 @@
-"""The operations on VPC endpoints.
+"""Operations on VPC endpoints.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcEndpoint.html
 """
@@ -126,7 +126,7 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
 
 
 def shown(endpoint: Any) -> dict[str, Any]:
-    """As DescribeVpcEndpoints shows it."""
+    """The endpoint as DescribeVpcEndpoints shows it."""
     backend = endpoint.ec2_backend
     return {
         "VpcEndpointId": endpoint.id,
