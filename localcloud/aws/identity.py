@@ -61,7 +61,10 @@ def _default_version(versions: list[Any]) -> str:
 
 
 def context_of(call: Call) -> dict[str, str]:
-    """Condition keys about the caller: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+    """Condition keys about the caller.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+    """
     user_id, _, account = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
     arn = principal_arn(call)
     context = {

@@ -23,7 +23,10 @@ _OF_AWS = {
 
 
 def install() -> None:
-    """Keys behind alias/aws/... belong to AWS: https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key"""
+    """Keys behind alias/aws/... belong to AWS.
+
+    https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key
+    """
     original = KmsBackend._generate_default_keys
 
     @functools.wraps(original)

@@ -1,6 +1,7 @@
 """Private addresses of subnets. Each is assigned only once.
 
-AWS reserves the first four addresses and the last one of each subnet: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+AWS reserves the first four addresses and the last one of each subnet:
+https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 """
 
 import ipaddress

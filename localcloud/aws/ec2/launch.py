@@ -1,6 +1,6 @@
 """Launch of instances: resolve and check everything first, then create the instances.
 
-Launch data has the shape of launch template data, which matches the parameters of RunInstances. Auto Scaling and RunInstances
+Launch data has the shape of launch template data, like RunInstances' parameters. Auto Scaling and RunInstances
 both launch through this module. Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 """
 
@@ -25,7 +25,7 @@ DEFAULT_TYPE = "m1.small"
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge launch data into that of the launch template it names: given values replace the template's, tags are added."""
+    """Merge launch data with that of its launch template: given values replace the template's, tags are added."""
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)

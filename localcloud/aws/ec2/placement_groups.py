@@ -26,7 +26,7 @@ class PlacementGroup:
     """Instance id -> zone, for instances that are not terminated."""
 
     def refuse_zone(self, zone: str, count: int) -> None:
-        """Check the zone: a cluster group stays in its first instance's zone, a spread group holds few instances per zone."""
+        """Check the zone: a cluster group has only one, and a spread group only a few instances per zone."""
         if self.strategy == "cluster":
             other = next((taken for taken in self.members.values() if taken != zone), None)
             if other is not None:

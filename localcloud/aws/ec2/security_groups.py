@@ -17,13 +17,13 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 PREFIX_LIST = 7
-"""Store the prefix list that moto passes to the rule."""
+"""Position of the prefix list among moto's arguments for a rule."""
 _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
 
 
 def install() -> None:
-    """Description of the rule. moto keeps it only for address rules; EC2 also has one for groups and prefix lists."""
+    """Keep descriptions of all rules: moto keeps them for address rules only, EC2 for groups and prefix lists too."""
     make = SecurityGroupRule.__init__
 
     @functools.wraps(make)

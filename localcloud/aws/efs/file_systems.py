@@ -60,7 +60,10 @@ def _update_file_system_protection(call: Call) -> dict[str, Any]:
 
 @operation("efs", "DescribeReplicationConfigurations")
 def _describe_replication_configurations(call: Call) -> dict[str, Any]:
-    """The local AWS replicates nothing: https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html"""
+    """The local AWS replicates nothing.
+
+    https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html
+    """
     if "FileSystemId" not in call.params:
         return {"Replications": []}
     file_system(call)

@@ -1,4 +1,4 @@
-"""EKS, in place of moto's: clusters, add-ons, access entries, Pod Identity, node groups with autoscaling groups and instances."""
+"""EKS (not moto's): clusters, add-ons, access entries, Pod Identity, node groups with Auto Scaling groups."""
 
 
 def install() -> None:

@@ -1,7 +1,7 @@
-"""The add-ons of EKS that clusters of this kind use, and their versions.
+"""EKS add-ons that GPU clusters use, and their versions.
 
-https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html; the version lists are what public clusters
-and AWS's tables showed between 2025-10 and 2026-10, a part of what EKS has. EKS's own: `aws eks describe-addon-versions`.
+https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html. The version lists are what clusters
+and AWS's tables showed in public between 2025-10 and 2026-10: a subset. Full list: `aws eks describe-addon-versions`.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 _FIRST, _LAST = 30, 36
-"""Minor versions of Kubernetes that the lists cover."""
+"""Kubernetes minor versions that the lists cover."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class CatalogueAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Version, newest first -> the first and last minor version of Kubernetes it is for."""
+    """Add-on version, newest first -> the first and last Kubernetes minor version that it supports."""
     defaults: dict[int, str]
-    """Minor version of Kubernetes -> what EKS installs when no version is given."""
+    """Kubernetes minor version -> add-on version that EKS installs by default."""
     needs_nodes: bool = False
-    """It has a deployment, which is degraded until nodes run it; a daemon set without nodes is complete."""
+    """The add-on has a Deployment and is degraded until nodes run it; a DaemonSet without nodes is complete."""
     service_account: str | None = None
-    """The one that can have an IAM role."""
+    """Its service account that can have an IAM role."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 
@@ -75,7 +75,7 @@ _VPC_CNI = CatalogueAddon(
 _KUBE_PROXY = CatalogueAddon(
     "kube-proxy",
     "networking",
-    # The newest builds of a minor also serve the next one, so that a cluster can be upgraded before its add-on.
+    # The newest builds for a minor also support the next one, so that a cluster can be upgraded before its add-on.
     dict(
         [
             *_builds("v1.36.0", 25, 21, 14, 13, 9, kubernetes=(36, 36)),

@@ -1,7 +1,8 @@
-"""What add-ons can be told with configurationValues.
+"""Validation of configurationValues of add-ons.
 
-EKS checks them by each version's JSON schema (https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html).
-The local EKS knows the keys: of vpc-cni all, of the others those of the first level.
+EKS checks them against each version's JSON schema:
+https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
+The local EKS knows all keys of vpc-cni, and the top-level keys of the others.
 """
 
 import json
@@ -16,7 +17,7 @@ from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
 
 Schema = str | dict[str, Any]
-"""A JSON type, TRUE_OR_FALSE (a string!), or the allowed keys of an object and what they are."""
+"""JSON type, TRUE_OR_FALSE (a string!), or the allowed keys of an object with their shapes."""
 
 TRUE_OR_FALSE = "true-or-false"
 _PLACEMENT: dict[str, Schema] = {"affinity": "object", "nodeSelector": "object", "tolerations": "array"}
@@ -136,7 +137,7 @@ _JSON_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", in
 
 
 def check(addon: str, text: str) -> None:
-    """Refuse values that the add-on does not have. EKS takes JSON and YAML."""
+    """Reject values that the add-on does not support. EKS accepts JSON and YAML."""
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -134,7 +134,7 @@ def update_addon(call: Call) -> Record:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
-    """With `preserve` its software stays in the cluster; the record goes all the same."""
+    """Delete the add-on's record. With `preserve` its software stays in the cluster."""
     cluster = usable_cluster_of(call)
     addon = addon_of(call, cluster)
     record = addon.record
@@ -187,7 +187,7 @@ def _dissociate(cluster: Cluster, record: Record) -> None:
 
 
 def _judge(cluster: Cluster, addon: Addon) -> None:
-    """ACTIVE or DEGRADED, by the nodes that there are now."""
+    """ACTIVE or DEGRADED, depending on the current nodes."""
     record = addon.record
     if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalogue.CATALOGUE[record["addonName"]].needs_nodes:
         return

@@ -1,4 +1,4 @@
-"""Pod Identity associations: which IAM role a service account's pods have.
+"""Pod Identity associations: which IAM role the pods of a service account use.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
 https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
@@ -82,7 +82,7 @@ def add(
     tags: dict[str, str],
     owner: str | None = None,
 ) -> Record:
-    """A new association; `owner` is the ARN of the add-on that it belongs to."""
+    """Create an association; `owner` is the ARN of the add-on that it belongs to."""
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
@@ -136,7 +136,10 @@ def _refuse_owned(record: Record) -> None:
 
 
 def _set_optional(record: Record, params: Record) -> None:
-    """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html; an empty target role removes it."""
+    """An empty target role removes it.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
+    """
     if params.get("policy") and not record["disableSessionTags"]:
         raise invalid_parameter("A session policy requires disableSessionTags to be true")
     if "policy" in params:
