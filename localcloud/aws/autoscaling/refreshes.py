@@ -1,7 +1,7 @@
-"""Instance refresh: a group's instances replaced by ones of its current launch template.
+"""Instance refresh: replace a group's instances by ones from its current launch template.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
-All instances are replaced at once: what AWS does in batches with a minimum of healthy instances, happens here in one step.
+Replaces all instances at once. AWS works in batches and keeps a minimum of healthy instances.
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tags of groups; those with PropagateAtLaunch go to instances launched from then on.
+"""Tags of groups. Instances launched later inherit those with PropagateAtLaunch.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """

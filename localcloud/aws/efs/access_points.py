@@ -1,4 +1,4 @@
-"""Access points: https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html and its neighbours."""
+"""Access points: https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html and related operations."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""File systems: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html and its neighbours."""
+"""File systems: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html and related operations."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def _update_file_system_protection(call: Call) -> dict[str, Any]:
 
 @operation("efs", "DescribeReplicationConfigurations")
 def _describe_replication_configurations(call: Call) -> dict[str, Any]:
-    """The local AWS replicates nothing.
+    """No file system is replicated in the local AWS.
 
     https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html
     """
@@ -95,7 +95,7 @@ def _described(found: Any) -> dict[str, Any]:
 
 
 def _key_arn(call: Call) -> str:
-    """The key that encrypts: the one asked for, or AWS's own for EFS."""
+    """The encryption key: the requested one, or the AWS managed key for EFS."""
     kms = call.backend_of("kms")
     wanted = call.params.get("KmsKeyId", "alias/aws/elasticfilesystem")
     try:

@@ -1,4 +1,4 @@
-"""Mount targets: https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html and its neighbours."""
+"""Mount targets: https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html and related operations."""
 
 from typing import Any
 

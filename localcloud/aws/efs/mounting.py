@@ -1,4 +1,4 @@
-"""What a client sees when it mounts a file system: its files, or what NFS and the mount helper say when it may not.
+"""Mounts of file systems: the files that a client sees, or the error of NFS or the mount helper.
 
 https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-efs-mounting.html
 """
@@ -20,7 +20,7 @@ _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
 
 
 class MountRefused(Exception):
-    """The text says why."""
+    """Refused mount; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def _mount(body: Any) -> Any:
 def mount(
     region: str, instance: str, fileSystem: str, accessPoint: str | None = None, path: str = "/", encrypted: bool = True
 ) -> Mounted:
-    """Let an instance mount a file system, through an access point or at a path of it. Raises MountRefused."""
+    """Mount a file system on an instance, through an access point or at a path. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:
@@ -58,7 +58,7 @@ def mount(
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
-    """The name fs-....efs.<region>.amazonaws.com leads to the mount target in the client's zone."""
+    """Resolve fs-....efs.<region>.amazonaws.com to the mount target in the client's zone."""
     name, zone = file_system.file_system_id, client.placement.zone
     targets = [one for one in efs.mount_targets_by_id.values() if one.file_system_id == name]
     here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
@@ -109,7 +109,10 @@ def _access_point(efs: Any, file_system: Any, name: str) -> Any:
 
 
 def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
-    """Whether the client may only read: https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html"""
+    """Whether the client has read-only access.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
     if not file_system.file_system_policy:
         return False
     document = policy_documents.parse(file_system.file_system_policy)

@@ -1,4 +1,4 @@
-"""What is attached to a file system: its resource policy, backups, and the life cycle of its files."""
+"""Settings attached to a file system: resource policy, backups, and the lifecycle of its files."""
 
 from typing import Any
 
