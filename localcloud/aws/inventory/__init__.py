@@ -105,8 +105,11 @@ def _is_noise(path: Path, value: str) -> bool:
 
 
 def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
-    """Whether the tagged resource is not part of a fresh account. moto stores tags apart from resources, often for longer, so
-only tags of resources of a fresh account count: other resources are found themselves."""
+    """Whether the tagged resource is not part of a fresh account.
+
+    moto stores tags apart from resources, often for longer. Only tags of resources of a fresh account count: other
+    resources are found themselves.
+    """
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False
     at = path.index("tags")

@@ -17,7 +17,8 @@ from localcloud.aws.patching import guard
 from localcloud.aws.s3.buckets import bucket
 
 _ACTIONS = {
-    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html, operations with differently named actions
+    # Operations whose action has another name:
+    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
     "CompleteMultipartUpload": "PutObject",
     "CopyObject": "PutObject",
     "CreateMultipartUpload": "PutObject",
