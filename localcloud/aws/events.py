@@ -42,35 +42,35 @@ DONE = Progress(True)
 WAIT = Progress(False)
 
 Realizer = Callable[[Event], None]
-Asked = Callable[[Kind, str, str, str], Progress]
+Query = Callable[[Kind, str, str, str], Progress]
 """Progress by kind, name, region and account; called with the gateway's lock held, so it must not block."""
 
 _realizers: list[Realizer] = []
-_asked: list[Asked] = []
+_queries: list[Query] = []
 
 
-def register(realizer: Realizer, asked: Asked | None = None) -> Callable[[], None]:
+def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
     """Call the realizer with each event, in order. Call the returned function to unregister.
 
     The call happens while the request that caused the event is processed: do long work in the realizer's own thread.
-    States that AWS shows (CREATING, DELETING) last until `asked` says that it is done.
+    States that AWS shows (CREATING, DELETING) last until `query` reports that it is done.
     """
     _realizers.append(realizer)
-    if asked is not None:
-        _asked.append(asked)
+    if query is not None:
+        _queries.append(query)
 
     def unregister() -> None:
         if realizer in _realizers:
             _realizers.remove(realizer)
-        if asked in _asked:
-            _asked.remove(asked)
+        if query in _queries:
+            _queries.remove(query)
 
     return unregister
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
     """Combined progress of all realizers; done if there are none."""
-    answers = [asked(kind, name, region, account) for asked in list(_asked)]
+    answers = [query(kind, name, region, account) for query in list(_queries)]
     problem = next((answer.problem for answer in answers if answer.problem), "")
     return Progress(bool(problem) or all(answer.done for answer in answers), problem)
 

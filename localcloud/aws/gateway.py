@@ -59,7 +59,7 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         started = time.perf_counter()
         durations.taken()
         durations.settle()
-        call = recognise(moto_service, request, forward)
+        call = parse_call(moto_service, request, forward)
         response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
         seconds = time.perf_counter() - started
     if call is None:
@@ -72,7 +72,7 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
     return response
 
 
-def recognise(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
+def parse_call(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
     """Parse the request by botocore's model: operation and parameters; None if no model describes it."""
     signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
     credential = _CREDENTIAL.search(signed)

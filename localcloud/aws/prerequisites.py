@@ -14,7 +14,7 @@ from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import capacity_reservations, images, instance_types, networks, placement_groups
 
 VPC_CIDR = "10.50.0.0/16"
-ANYBODY_OF_THE_ACCOUNT = json.dumps(
+ACCOUNT_TRUST_POLICY = json.dumps(
     {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}],
@@ -38,7 +38,7 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
         kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
         path, _, name = f"/{path_and_name}".rpartition("/")
         if kind == "role" and not any(role.name == name for role in iam.roles.values()):
-            iam.create_role(name, ANYBODY_OF_THE_ACCOUNT, f"{path}/", None, "", [], "3600")
+            iam.create_role(name, ACCOUNT_TRUST_POLICY, f"{path}/", None, "", [], "3600")
             yield arn
         elif kind == "user" and name not in iam.users:
             iam.create_user("us-east-1", name, f"{path}/")

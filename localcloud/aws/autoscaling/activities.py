@@ -95,8 +95,8 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     activities = list(reversed(state_of(backend, Activities).log)) if name is None else of_group(backend, name)
     if ids:
         activities = [activity for activity in activities if activity.id in ids]
-    for asked in params.get("Filters", ()):
-        if asked["Name"] == "Status":
-            activities = [activity for activity in activities if activity.status in asked["Values"]]
+    for item_filter in params.get("Filters", ()):
+        if item_filter["Name"] == "Status":
+            activities = [activity for activity in activities if activity.status in item_filter["Values"]]
     activities, token = page(activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")})
     return {"Activities": [activity.shown() for activity in activities], **token}

@@ -54,7 +54,7 @@ def reconcile(group: Any, cause: str) -> list[Activity]:
     if before < wanted and "Launch" not in suspended:
         done = _launch_missing(group, wanted, cause)
     elif before > wanted and "Terminate" not in suspended:
-        done = _let_go_surplus(group, before - wanted, cause)
+        done = _terminate_surplus(group, before - wanted, cause)
     _update_targets(group)
     if done:
         group_events.publish("changed", group)
@@ -145,7 +145,7 @@ def in_service(group: Any, state: Any) -> None:
     group_events.publish("changed", group)
 
 
-def _let_go_surplus(group: Any, count: int, cause: str) -> list[Activity]:
+def _terminate_surplus(group: Any, count: int, cause: str) -> list[Activity]:
     known = {
         state.instance_id: state for state in members(group) if state.lifecycle_state in ("Pending", "Pending:Wait", "InService")
     }
@@ -155,7 +155,7 @@ def _let_go_surplus(group: Any, count: int, cause: str) -> list[Activity]:
     for instance_id in chosen:
         left -= 1
         text = f"At {activities.moment()} an instance was taken out of service {cause}"
-        done.append(let_go(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
+        done.append(start_termination(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
     return done
 
 
@@ -170,7 +170,7 @@ def _as_member(state: Any) -> Member:
     )
 
 
-def let_go(group: Any, state: Any, cause: str) -> Activity:
+def start_termination(group: Any, state: Any, cause: str) -> Activity:
     """Terminate a member after the group's termination hooks."""
     place = Place(state.instance.placement.zone, state.instance.subnet_id)
     activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", cause)
@@ -208,7 +208,7 @@ def instances_stopped(backend: Any, ids: Sequence[str]) -> None:
         for state in lost:
             state.health_status = "Unhealthy"
             text = f"At {activities.moment()} an instance was taken out of service in response to an EC2 instance health check"
-            let_go(group, state, f"{text} failure.")
+            start_termination(group, state, f"{text} failure.")
         if lost:
             reconcile(group, "in response to an EC2 instance health check failure")
 

@@ -191,7 +191,7 @@ def delete(group: Any, force: bool) -> None:
     for state in list(group.instance_states):
         if state.lifecycle_state != "Terminating":
             hooks.forget(state)
-            capacity.let_go(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
+            capacity.start_termination(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
     durations.schedule(group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group))
 
 
@@ -252,7 +252,7 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
             )
         group.desired_capacity = before - 1
         text += f", shrinking the capacity from {before} to {group.desired_capacity}"
-    activity = capacity.let_go(group, state, f"{text}.")
+    activity = capacity.start_termination(group, state, f"{text}.")
     capacity.reconcile(group, "in response to a difference between desired and actual capacity")
     return activity.shown()
 

@@ -83,7 +83,7 @@ def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> No
         capacity.in_service(group, state)
     else:
         state.activity.end("Cancelled")
-        capacity.let_go(group, state, "The lifecycle action of the launch was abandoned.")
+        capacity.start_termination(group, state, "The lifecycle action of the launch was abandoned.")
         capacity.reconcile(group, "in response to a difference between desired and actual capacity")
 
 

@@ -42,7 +42,7 @@ def _replace(group: Any, refresh: Refresh) -> None:
         used = getattr(state, "template_version", None)
         is_current = used is not None and used.number == version
         if not (is_current and refresh.preferences.get("SkipMatching")):
-            capacity.let_go(
+            capacity.start_termination(
                 group, state, f"At {activities.moment()} an instance was taken out of service in response to an instance refresh."
             )
     capacity.reconcile(group, "in response to an instance refresh")

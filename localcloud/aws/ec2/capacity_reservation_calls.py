@@ -31,7 +31,7 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
             raise missing(name[0].lower() + name[1:])
     zone = _checked_zone(call)
     _check(call, zone)
-    tags = tagging.asked_for(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
     end_dry_run(call)
     reservation = CapacityReservation(
         id=random_id("cr"),

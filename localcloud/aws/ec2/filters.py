@@ -21,8 +21,8 @@ def keep(
     Raises an error for a filter that AWS does not know.
     """
     kept = list(items)
-    for asked in filters or ():
-        name, wanted = asked.get("Name", "null"), asked.get("Values", [])
+    for item_filter in filters or ():
+        name, wanted = item_filter.get("Name", "null"), item_filter.get("Values", [])
         reader = _reader(name, value, tags)
         kept = [item for item in kept if _matches(reader(item), wanted)]
     return kept

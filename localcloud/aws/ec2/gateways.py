@@ -15,7 +15,7 @@ from localcloud.aws.patching import operation
 
 @operation("ec2", "CreateInternetGateway")
 def create_internet_gateway(call: Call) -> dict[str, Any]:
-    tagging.asked_for(call.params.get("TagSpecifications"), "internet-gateway")
+    tagging.requested(call.params.get("TagSpecifications"), "internet-gateway")
     end_dry_run(call)
     return call.moto()
 
@@ -71,7 +71,7 @@ def address(backend: Any, allocation_id: str) -> Any:
 
 @operation("ec2", "AllocateAddress")
 def allocate_address(call: Call) -> dict[str, Any]:
-    tagging.asked_for(call.params.get("TagSpecifications"), "elastic-ip")
+    tagging.requested(call.params.get("TagSpecifications"), "elastic-ip")
     end_dry_run(call)
     answer = call.moto()
     return {**answer, "NetworkBorderGroup": call.region, "PublicIpv4Pool": "amazon"}

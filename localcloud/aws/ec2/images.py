@@ -73,7 +73,7 @@ def own(backend: Any, tags: Mapping[str, str]) -> Any:
 
 
 def _made(backend: Any, own: OwnImage) -> Any:
-    made = PublicImage(
+    created = PublicImage(
         backend,
         own.id(backend.region_name),
         8,
@@ -85,15 +85,15 @@ def _made(backend: Any, own: OwnImage) -> Any:
         root_device_name="/dev/sda1",
         creation_date=default_timestamp_parser(own.created),
     )
-    made.launch_permissions = []
-    made.add_tags(dict(own.tags))
-    return made
+    created.launch_permissions = []
+    created.add_tags(dict(own.tags))
+    return created
 
 
 def _load(backend: Any) -> None:
     for given in _own:
-        made = _made(backend, given)
-        backend.amis[made.id] = made
+        created = _made(backend, given)
+        backend.amis[created.id] = created
     for image in IMAGES:
         image_id = image.id(backend.region_name)
         backend.amis[image_id] = PublicImage(

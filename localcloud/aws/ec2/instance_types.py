@@ -116,12 +116,12 @@ def describe_instance_type_offerings(call: Call) -> dict[str, Any]:
     if location_type not in INSTANCE_TYPE_OFFERINGS:
         raise AwsError("InvalidParameterValue", f"Invalid value '{location_type}' for LocationType.")
     offerings = list(_offerings(location_type, call.region))
-    for asked in call.params.get("Filters", ()):
-        member = {"instance-type": "InstanceType", "location": "Location"}.get(asked["Name"])
+    for item_filter in call.params.get("Filters", ()):
+        member = {"instance-type": "InstanceType", "location": "Location"}.get(item_filter["Name"])
         if member is None:
-            raise AwsError("InvalidParameterValue", f"The filter '{asked['Name']}' is invalid")
-        exact = {value for value in asked["Values"] if not set(value) & set("*?[")}
-        patterns = [value for value in asked["Values"] if value not in exact]
+            raise AwsError("InvalidParameterValue", f"The filter '{item_filter['Name']}' is invalid")
+        exact = {value for value in item_filter["Values"] if not set(value) & set("*?[")}
+        patterns = [value for value in item_filter["Values"] if value not in exact]
         offerings = [
             offering
             for offering in offerings

@@ -128,7 +128,7 @@ class LaunchedInstance(Instance):
         self._reason = "User initiated"
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
         durations.schedule(
-            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._let_go, self.is_settled
+            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._release_resources, self.is_settled
         )
         return previous
 
@@ -137,7 +137,7 @@ class LaunchedInstance(Instance):
         backend = self.ec2_backend
         return events.progress("instance", self.id, backend.region_name, backend.account_id).done
 
-    def _let_go(self) -> None:
+    def _release_resources(self) -> None:
         backend = self.ec2_backend
         for interface in list(self.nics.values()):
             interface.public_ip = None

@@ -31,7 +31,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     groups = interfaces.groups_in(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
     )
-    tags = tagging.asked_for(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
     end_dry_run(call)
     interface = interfaces.create(
         backend,

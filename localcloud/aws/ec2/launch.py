@@ -58,10 +58,10 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     _check_options(backend, data)
     subnet = _subnet(backend, data, facts.name)
     zone = subnet.availability_zone
-    asked_zone = (data.get("Placement") or {}).get("AvailabilityZone")
-    if asked_zone and asked_zone != zone:
+    requested_zone = (data.get("Placement") or {}).get("AvailabilityZone")
+    if requested_zone and requested_zone != zone:
         raise AwsError(
-            "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {asked_zone}."
+            "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {requested_zone}."
         )
     launch_capacity.refuse_where_not_offered(backend.region_name, facts.name, zone)
     market = launch_capacity.market(data, facts)
@@ -78,7 +78,7 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
         placement_group=group,
         market=market,
         reservation=launch_capacity.reservation(backend, data, facts, zone, group, market, count),
-        tags=tagging.asked_for(data.get("TagSpecifications"), *TAGGABLE),
+        tags=tagging.requested(data.get("TagSpecifications"), *TAGGABLE),
     )
 
 
@@ -129,8 +129,8 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     vpc = backend.get_default_vpc()
     if vpc is None:
         raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
-    asked = (data.get("Placement") or {}).get("AvailabilityZone")
-    wanted = zone_named(backend, asked).name if asked else None
+    requested = (data.get("Placement") or {}).get("AvailabilityZone")
+    wanted = zone_named(backend, requested).name if requested else None
     defaults = backend.get_default_subnets()
     offered = instance_types.offered_zones(backend.region_name).get(name, ())
     for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
@@ -139,12 +139,12 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     raise AwsError("MissingInput", f"No subnets found for the default VPC '{vpc.id}'. Please specify a subnet.")
 
 
-def _profile(backend: Any, asked: Mapping[str, str]) -> Any:
+def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
     """IAM's record of the instance profile."""
-    if not asked:
+    if not requested:
         return None
-    parameter = "arn" if asked.get("Arn") else "name"
-    value = asked.get("Arn") or asked.get("Name")
+    parameter = "arn" if requested.get("Arn") else "name"
+    value = requested.get("Arn") or requested.get("Name")
     for profile in backend_of("iam", backend.account_id, backend.region_name).instance_profiles.values():
         if value in (profile.arn if parameter == "arn" else profile.name,):
             if not profile.roles:

@@ -25,7 +25,7 @@ def create_launch_template(call: Call) -> dict[str, Any]:
         raise missing("launchTemplateData")
     check_name(call.backend, name)
     data = stored(params["LaunchTemplateData"])
-    tags = tagging.asked_for(params.get("TagSpecifications"), "launch-template")
+    tags = tagging.requested(params.get("TagSpecifications"), "launch-template")
     end_dry_run(call)
     template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
     return {"LaunchTemplate": _shown(template)}

@@ -114,7 +114,7 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
         raise AwsError(
             "InvalidParameterCombination", "InstanceType and InstanceRequirements may not be specified on the same request."
         )
-    tagging.asked_for(result.get("TagSpecifications"), *TAGGABLE)
+    tagging.requested(result.get("TagSpecifications"), *TAGGABLE)
     hops = result.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1)
     if not 1 <= hops <= 64:
         raise refusals.invalid_value(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")

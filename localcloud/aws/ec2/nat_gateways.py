@@ -59,7 +59,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
     if connectivity == "private" and allocation_id:
         raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
     address = gateways.address(backend, allocation_id) if allocation_id else None
-    tags = tagging.asked_for(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
     end_dry_run(call)
     gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
     gateway.add_tags(tags)

@@ -41,8 +41,8 @@ def seed_network(
     vpc.enable_dns_hostnames = vpc.enable_dns_support = dns
     for subnet in subnets:
         with _next_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
-            made = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
-        made.default_for_az, made.map_public_ip_on_launch = False, subnet.public
+            created = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
+        created.default_for_az, created.map_public_ip_on_launch = False, subnet.public
     _route(ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public])
     if file_system_id is not None:
         _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted)
@@ -71,11 +71,11 @@ def _route(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Seque
 
 
 def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSubnet], encrypted: bool) -> None:
-    made = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
-    del efs.file_systems_by_id[made.file_system_id]
-    made.file_system_arn = made.file_system_arn.replace(made.file_system_id, file_system_id)
-    made.file_system_id = file_system_id
-    efs.file_systems_by_id[file_system_id] = made
+    created = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
+    del efs.file_systems_by_id[created.file_system_id]
+    created.file_system_arn = created.file_system_arn.replace(created.file_system_id, file_system_id)
+    created.file_system_id = file_system_id
+    efs.file_systems_by_id[file_system_id] = created
     zones: set[str] = set()
     for subnet in subnets:
         if not subnet.public and subnet.zone not in zones:

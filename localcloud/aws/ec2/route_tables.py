@@ -31,7 +31,7 @@ TARGETS = (
 @operation("ec2", "CreateRouteTable")
 def create_route_table(call: Call) -> dict[str, Any]:
     vpcs.find(call.backend, call.params["VpcId"])
-    tagging.asked_for(call.params.get("TagSpecifications"), "route-table")
+    tagging.requested(call.params.get("TagSpecifications"), "route-table")
     end_dry_run(call)
     return call.moto()
 

@@ -53,7 +53,7 @@ def _authorize(call: Call) -> dict[str, Any]:
         _check_protocol(permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort"))
         for description in _descriptions(permission):
             check_description(description)
-    tagging.asked_for(call.params.get("TagSpecifications"), "security-group-rule")
+    tagging.requested(call.params.get("TagSpecifications"), "security-group-rule")
     end_dry_run(call)
     return call.moto()
 

@@ -63,7 +63,7 @@ def create_security_group(call: Call) -> dict[str, Any]:
             raise invalid_value(text, parameter, reason)
     if "VpcId" in params:
         vpcs.find(call.backend, params["VpcId"])
-    tagging.asked_for(params.get("TagSpecifications"), "security-group")
+    tagging.requested(params.get("TagSpecifications"), "security-group")
     end_dry_run(call)
     answer = call.moto()
     return {**answer, "Tags": tagging.shown(call.backend, answer["GroupId"])}

@@ -23,7 +23,7 @@ def create_subnet(call: Call) -> dict[str, Any]:
         zone_named(backend, zone)
     if "CidrBlock" in params:
         _check_size(params["CidrBlock"])
-    tagging.asked_for(params.get("TagSpecifications"), "subnet")
+    tagging.requested(params.get("TagSpecifications"), "subnet")
     end_dry_run(call)
     answer = call.moto()
     subnet = backend.get_subnet(answer["Subnet"]["SubnetId"])

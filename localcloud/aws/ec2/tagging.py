@@ -52,7 +52,7 @@ def forget(backend: Any, resource_id: str) -> None:
     backend.tags.pop(resource_id, None)
 
 
-def asked_for(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
+def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
     """Map resource type to tags of `TagSpecifications`. Raises for types that are not allowed (none given: allows all)."""
     tags: dict[str, dict[str, str]] = {}
     for specification in specifications or ():

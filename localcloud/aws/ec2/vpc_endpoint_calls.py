@@ -35,7 +35,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
         vpc_endpoints.check_interface(backend, vpc, params, private_dns)
     else:
         vpc_endpoints.check_gateway(backend, vpc, params)
-    tags = tagging.asked_for(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
     end_dry_run(call)
     endpoint = vpc_endpoints.create(backend, vpc, kind, params, private_dns, tags)
     return {"VpcEndpoint": shown(endpoint), "ClientToken": token}

@@ -21,7 +21,7 @@ def find(backend: Any, vpc_id: str) -> Any:
 
 @operation("ec2", "CreateVpc")
 def create_vpc(call: Call) -> dict[str, Any]:
-    tagging.asked_for(call.params.get("TagSpecifications"), "vpc")
+    tagging.requested(call.params.get("TagSpecifications"), "vpc")
     end_dry_run(call)
     return call.moto()
 

@@ -25,11 +25,11 @@ def _create_file_system(call: Call) -> dict[str, Any]:
         raise bad_request("KmsKeyId can only be specified when Encrypted is set to true.")
     if zone := params.get("AvailabilityZoneName"):
         _check_one_zone(call, zone)
-    made = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
-    made.kms_key_id = key
-    made.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
-    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-file-system")
-    return _described(made)
+    created = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
+    created.kms_key_id = key
+    created.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
+    durations.schedule(created, "life_cycle_state", "creating", "available", "efs-file-system")
+    return _described(created)
 
 
 @operation("efs", "UpdateFileSystem")

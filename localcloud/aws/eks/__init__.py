@@ -6,7 +6,7 @@ def install() -> None:
     from localcloud.aws.eks import (  # noqa: F401
         access_entries,
         access_policies,
-        addon_catalogue,
+        addon_catalog,
         addon_configuration,
         addons,
         cluster_updates,

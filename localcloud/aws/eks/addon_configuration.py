@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks import addon_catalogue
+from localcloud.aws.eks import addon_catalog
 from localcloud.aws.eks.errors import invalid_parameter
 from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
@@ -170,7 +170,7 @@ def _problems(path: str, value: Any, schema: Schema) -> list[str]:
 
 @operation("eks", "DescribeAddonConfiguration")
 def describe_addon_configuration(call: Call) -> Record:
-    addon, version = addon_catalogue.find(call.params["addonName"]), call.params["addonVersion"]
+    addon, version = addon_catalog.find(call.params["addonName"]), call.params["addonVersion"]
     if version not in addon.versions:
         raise invalid_parameter("Addon version specified is not supported", addonName=addon.name)
     answer: Record = {

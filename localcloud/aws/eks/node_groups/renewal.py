@@ -56,38 +56,38 @@ class _Renewal:
         scaling.max_size, scaling.desired_capacity = max(most, desired + len(batch)), desired + len(batch)
         refused = self._launch()
 
-        def new_ones_are_there() -> None:
+        def check_new() -> None:
             scaling.max_size, scaling.desired_capacity = most, desired
             problem = refused or self._problem()
             if problem and problem != before:
                 self._give_up(problem)
                 return
-            self._let_go(batch)
+            self._terminate(batch)
             self._after("ec2-instance-terminate", self.next_batch)
 
-        self._after("eks-node-group-version-update", new_ones_are_there)
+        self._after("eks-node-group-version-update", check_new)
 
     def _minimal(self, batch: list[Any]) -> None:
         before = self._problem()
-        self._let_go(batch)
+        self._terminate(batch)
 
-        def old_ones_are_gone() -> None:
+        def launch_new() -> None:
             refused = self._launch()
 
-            def new_ones_are_there() -> None:
+            def check_new() -> None:
                 problem = refused or self._problem()
                 if problem and problem != before:
                     self._give_up(problem)
                 else:
                     self.next_batch()
 
-            self._after("eks-node-group-version-update", new_ones_are_there)
+            self._after("eks-node-group-version-update", check_new)
 
-        self._after("ec2-instance-terminate", old_ones_are_gone)
+        self._after("ec2-instance-terminate", launch_new)
 
     def _give_up(self, problem: str) -> None:
         """Remove the new instances and launch replacements as before the update."""
-        self._let_go([state for state in capacity.members(self.scaling) if self._is_new(state)])
+        self._terminate([state for state in capacity.members(self.scaling) if self._is_new(state)])
         self.finished(problem)
         capacity.reconcile(self.scaling, _CAUSE)
 
@@ -111,10 +111,10 @@ class _Renewal:
             return ""
         return next((refusal.message for refusal in capacity.refusals(self.scaling)), "")
 
-    def _let_go(self, batch: list[Any]) -> None:
+    def _terminate(self, batch: list[Any]) -> None:
         for state in batch:
             if state in capacity.members(self.scaling):
-                capacity.let_go(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
+                capacity.start_termination(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
 
     def _after(self, duration: str, then: Callable[[], None]) -> None:
         durations.schedule(

@@ -18,7 +18,7 @@ _FIRST, _LAST = 30, 36
 
 
 @dataclass(frozen=True)
-class CatalogueAddon:
+class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
@@ -49,7 +49,7 @@ def _always(version: str) -> dict[int, str]:
     return dict.fromkeys(range(_FIRST, _LAST + 1), version)
 
 
-_VPC_CNI = CatalogueAddon(
+_VPC_CNI = CatalogAddon(
     "vpc-cni",
     "networking",
     dict(
@@ -72,7 +72,7 @@ _VPC_CNI = CatalogueAddon(
     managed_policies=("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",),
 )
 
-_KUBE_PROXY = CatalogueAddon(
+_KUBE_PROXY = CatalogAddon(
     "kube-proxy",
     "networking",
     # The newest builds for a minor also support the next one, so that a cluster can be upgraded before its add-on.
@@ -109,7 +109,7 @@ _KUBE_PROXY = CatalogueAddon(
     },
 )
 
-_COREDNS = CatalogueAddon(
+_COREDNS = CatalogAddon(
     "coredns",
     "networking",
     dict(
@@ -136,13 +136,13 @@ _COREDNS = CatalogueAddon(
 )
 
 _OTHERS = (
-    CatalogueAddon(
+    CatalogAddon(
         "eks-pod-identity-agent",
         "security",
         dict([*_builds("v1.4.0", 3, 1), *_builds("v1.3.10", 3, 2), *_builds("v1.3.9", 5, 3), *_builds("v1.3.8", 2)]),
         _always("v1.3.10-eksbuild.3"),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "aws-efs-csi-driver",
         "storage",
         dict(
@@ -159,7 +159,7 @@ _OTHERS = (
         service_account="efs-csi-controller-sa",
         managed_policies=("arn:aws:iam::aws:policy/service-role/AmazonEFSCSIDriverPolicy",),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "aws-ebs-csi-driver",
         "storage",
         dict(
@@ -179,7 +179,7 @@ _OTHERS = (
         service_account="ebs-csi-controller-sa",
         managed_policies=("arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "eks-node-monitoring-agent",
         "observability",
         dict(
@@ -187,7 +187,7 @@ _OTHERS = (
         ),
         _always("v1.7.0-eksbuild.1"),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "metrics-server",
         "observability",
         dict([*_builds("v0.9.0", 11, 7, 6), *_builds("v0.8.1", 14, 6, 5, 2), *_builds("v0.8.0", 6, 3, 2, 1)]),
@@ -197,11 +197,11 @@ _OTHERS = (
     ),
 )
 
-CATALOGUE = {addon.name: addon for addon in (_VPC_CNI, _KUBE_PROXY, _COREDNS, *_OTHERS)}
+CATALOG = {addon.name: addon for addon in (_VPC_CNI, _KUBE_PROXY, _COREDNS, *_OTHERS)}
 
 
-def find(name: str) -> CatalogueAddon:
-    addon = CATALOGUE.get(name)
+def find(name: str) -> CatalogAddon:
+    addon = CATALOG.get(name)
     if addon is None:
         raise invalid_parameter(f"Addon {name} specified is not supported", addonName=name)
     return addon
@@ -217,7 +217,7 @@ def describe_addon_versions(call: Call) -> Record:
         raise invalid_parameter("unsupported Kubernetes version")
     chosen = [
         addon
-        for addon in CATALOGUE.values()
+        for addon in CATALOG.values()
         if params.get("addonName", addon.name) == addon.name
         and addon.kind in (params.get("types") or [addon.kind])
         and "eks" in (params.get("publishers") or ["eks"])
@@ -226,7 +226,7 @@ def describe_addon_versions(call: Call) -> Record:
     return page(call, "addons", [_describe(addon, kubernetes) for addon in chosen])
 
 
-def _describe(addon: CatalogueAddon, kubernetes: str | None) -> Record:
+def _describe(addon: CatalogAddon, kubernetes: str | None) -> Record:
     infos = []
     for version, (first, last) in addon.versions.items():
         names = [f"1.{minor}" for minor in range(last, first - 1, -1)]
@@ -243,7 +243,7 @@ def _describe(addon: CatalogueAddon, kubernetes: str | None) -> Record:
     }
 
 
-def _version_info(addon: CatalogueAddon, version: str, compatible: list[str]) -> Record:
+def _version_info(addon: CatalogAddon, version: str, compatible: list[str]) -> Record:
     return {
         "addonVersion": version,
         "architecture": ["amd64", "arm64"],
