@@ -109,7 +109,7 @@ def _faults(_: Any) -> Any:
 def _add_fault(body: Any) -> Any:
     known = {field.name for field in fields(faults.Fault)} - {"id"}
     if unknown := set(body) - known:
-        raise ValueError(f"a fault has {', '.join(sorted(known))}; not {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(known))}")
     return asdict(faults.add(faults.Fault(**body)))
 
 

@@ -36,7 +36,7 @@ class Fault:
     operation: str
     """Wildcards are allowed: `Create*`."""
     code: str
-    message: str = "Failed on request of the local cloud's user."
+    message: str = "Failure injected by the user of the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of matching calls: path (`nodegroupName`, `resourcesVpcConfig.subnetIds.0`) to value (wildcards allowed)."""

@@ -65,7 +65,7 @@ def value_of(code: str) -> float:
 def set_values(values: dict[str, float]) -> None:
     """Set the account's EC2 quotas (code -> vCPUs) until the next reset."""
     if unknown := sorted(set(values) - set(_BY_CODE)):
-        raise ValueError(f"no EC2 quota has the code {', '.join(unknown)}; there are {', '.join(sorted(_BY_CODE))}")
+        raise ValueError(f"unknown EC2 quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(_BY_CODE))}")
     _set.update({code: float(value) for code, value in values.items()})
 
 

@@ -101,7 +101,7 @@ def _problem(call: Call, instance_id: str) -> str:
     association = call.backend_of("ec2").iam_instance_profile_associations.get(instance_id)
     roles = association.iam_instance_profile.roles if association else []
     if not roles:
-        return "It has no instance profile with a role that lets its SSM agent connect."
+        return "It has no instance profile with a role that allows its SSM agent to connect."
     missing = [action for action in _NEEDED if not _may(roles[0], action)]
     return f"The role {roles[0].name} does not allow {', '.join(missing)}, which its SSM agent needs." if missing else ""
 

@@ -25,7 +25,7 @@ def create_image(call: Call) -> dict[str, Any]:
     instance = instance_calls.find(backend, [params["InstanceId"]])[0]
     if instance.state not in ("running", "stopped", "stopping"):
         raise AwsError(
-            "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; an image of it cannot be made."
+            "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; no image can be created from it."
         )
     _check_name(backend, params["Name"])
     tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")

@@ -126,7 +126,7 @@ def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
     for (card, device), number in places.items():
         if number > 1:
             raise AwsError(
-                "InvalidParameterValue", f"Device index {device} of network card {card} is given to {number} network interfaces."
+                "InvalidParameterValue", f"{number} network interfaces have device index {device} of network card {card}."
             )
     if (0, 0) not in places:
         raise AwsError(
@@ -181,7 +181,7 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
         if item.existing is None and item.kind != "efa-only":
             needed[item.subnet.id] += count * (1 + item.secondary)
         if item.address is not None and count > 1:
-            raise AwsError("InvalidParameterCombination", "A private IP address can be given to one instance only.")
+            raise AwsError("InvalidParameterCombination", "A private IP address can only be assigned to one instance.")
         if item.address is not None:
             addresses.refuse_unless_free(item.subnet, item.address)
     for subnet_id, number in needed.items():

@@ -80,7 +80,7 @@ def _planned(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool) -> 
         raise missing("size or snapshotId")
     least, most = SIZES[kind]
     if not least <= size <= most:
-        raise invalid_value(size, "volumeSize", f"A {kind} volume has between {least} and {most} GiB.")
+        raise invalid_value(size, "volumeSize", f"The size of a {kind} volume must be between {least} and {most} GiB.")
     encrypted = ebs.get("Encrypted", False) or backend.ebs_encryption_by_default
     if ebs.get("KmsKeyId") and not encrypted:
         raise AwsError("InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set.")

@@ -190,7 +190,7 @@ def change_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -
     wanted = [*kept, *(group_id for group_id in added if group_id not in kept)]
     groups = interfaces.groups_in(backend, endpoint.vpc_id, wanted)
     if not groups:
-        raise missing("SecurityGroupIds: an interface endpoint has at least one security group")
+        raise missing("SecurityGroupIds: an interface endpoint needs at least one security group")
     endpoint.security_group_ids = wanted
     for interface_id in endpoint.network_interface_ids:
         backend.enis[interface_id]._group_set = list(groups)

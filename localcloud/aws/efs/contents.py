@@ -28,7 +28,7 @@ def root() -> Path | None:
 def folder_of(file_system_id: str) -> Path:
     """A file system's root directory, created on first use."""
     if _root is None:
-        raise FileNotFoundError("file systems have no files: the local AWS was started without a folder for them")
+        raise FileNotFoundError("file systems have no files: the local AWS was started without a folder for file systems")
     folder = _root / file_system_id
     if not folder.exists():
         folder.mkdir()

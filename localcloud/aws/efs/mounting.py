@@ -45,7 +45,7 @@ def mount(
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:
-        raise MountRefused(f"there is no instance {instance}")
+        raise MountRefused(f"instance {instance} does not exist")
     found = efs.file_systems_by_id.get(fileSystem)
     if found is None:
         raise MountRefused(f"file system {fileSystem} does not exist")
@@ -64,15 +64,15 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
     here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
     ready = [one for one in here if one.life_cycle_state == "available"]
     if not ready:
-        state = f"the one there is {here[0].life_cycle_state}" if here else f"it has them in {_zones(targets)}"
+        state = f"the mount target there is {here[0].life_cycle_state}" if here else f"its mount targets are in {_zones(targets)}"
         raise MountRefused(
             f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: file system {name} has no mount target "
             f"in {zone} of the node's VPC; {state}"
         )
-    if not _lets_in(ec2, ready[0], client):
+    if not _can_connect(ec2, ready[0], client):
         raise MountRefused(
             f"mount.nfs4: Connection timed out: no security group of mount target {ready[0].mount_target_id} "
-            f"({', '.join(ready[0].security_groups)}) lets the node in at TCP port {NFS_PORT}"
+            f"({', '.join(ready[0].security_groups)}) allows the node to connect to TCP port {NFS_PORT}"
         )
 
 
@@ -80,7 +80,7 @@ def _zones(targets: list[Any]) -> str:
     return ", ".join(sorted({one.availability_zone_name for one in targets})) or "no zone"
 
 
-def _lets_in(ec2: Any, target: Any, client: Any) -> bool:
+def _can_connect(ec2: Any, target: Any, client: Any) -> bool:
     groups = {group.id for interface in client.nics.values() for group in interface.group_set}
     for rule in (rule for name in target.security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
         covers_port = rule.ip_protocol == "-1" or (
@@ -101,7 +101,7 @@ def _access_point(efs: Any, file_system: Any, name: str) -> Any:
         raise MountRefused(f"{_DENIED}: access point {name} does not exist")
     if point.file_system_id != file_system.file_system_id:
         raise MountRefused(
-            f"{_DENIED}: access point {name} is one of file system {point.file_system_id}, not of {file_system.file_system_id}"
+            f"{_DENIED}: access point {name} belongs to file system {point.file_system_id}, not to {file_system.file_system_id}"
         )
     if getattr(point, "life_cycle_state", "available") != "available":
         raise MountRefused(f"{_DENIED}: access point {name} is {point.life_cycle_state}")
@@ -126,7 +126,7 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
 
     if not may("Mount"):
         how = "with" if encrypted else "without"
-        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} refuses a client {how} TLS")
+        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how} TLS")
     return not may("Write")
 
 
@@ -139,6 +139,6 @@ def _folder(file_system: Any, point: Any | None, path: str) -> Path:
     if found is None:
         raise MountRefused(
             f"mount.nfs4: mounting 127.0.0.1:/ failed, reason given by server: No such file or directory: "
-            f"{path} is not in file system {name}"
+            f"file system {name} has no {path}"
         )
     return found

@@ -86,7 +86,7 @@ def associate_access_policy(call: Call) -> Record:
     cluster, policy, scope = _cluster(call), call.params["policyArn"], call.params["accessScope"]
     entry = _entry(call, cluster)
     if policy not in access_policies.ARNS:
-        raise invalid_parameter(f"The policyArn {policy} is not valid. List those that are with 'list-access-policies'.")
+        raise invalid_parameter(f"The policyArn {policy} is not valid. List valid ones with 'list-access-policies'.")
     kind = entry.record["type"]
     if kind != "STANDARD" and not (kind == "EC2" and policy == access_policies.AUTO_NODE):
         raise invalid_request(f"Access policies cannot be associated with an access entry of type {kind}")

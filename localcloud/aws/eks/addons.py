@@ -47,7 +47,7 @@ def create_addon(call: Call) -> Record:
         raise in_use("Addon already exists.", clusterName=cluster.name, addonName=name)
     offered = addon_catalog.find(name)
     if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
-        raise not_emulated(f"add-on in another namespace than {NAMESPACE}")
+        raise not_emulated(f"add-ons outside namespace {NAMESPACE}")
     version = params.get("addonVersion", offered.default(cluster.version))
     _check(cluster, offered, version, params)
     record: Record = {

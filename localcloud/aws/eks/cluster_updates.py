@@ -46,7 +46,7 @@ def update_cluster_config(call: Call) -> Record:
 def update_cluster_version(call: Call) -> Record:
     cluster = cluster_of(call)
     if "rollbackConfig" in call.params:
-        raise invalid_request("The local cloud's EKS does not roll versions back.", clusterName=cluster.name)
+        raise invalid_request("The local cloud's EKS does not support version rollbacks.", clusterName=cluster.name)
     version = versions.offered(call.params["version"])
     current = versions.VERSIONS[cluster.version]
     if version.minor != current.minor + 1:

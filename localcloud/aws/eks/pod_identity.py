@@ -111,7 +111,9 @@ def check_role(call: Call, arn: str) -> None:
     if match is None or match["kind"] != "role":
         raise invalid_parameter(f"Role ARN {arn} is not valid")
     if match["account"] != call.account:
-        raise invalid_parameter("Role provided in the request must be in the cluster's account; for another's use targetRoleArn")
+        raise invalid_parameter(
+            "Role provided in the request must be in the cluster's account. For a role of another account, use targetRoleArn"
+        )
     role = role_of(call, arn)
     if role is None:
         raise invalid_parameter("Role provided in the request does not exist.")

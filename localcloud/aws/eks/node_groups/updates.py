@@ -164,7 +164,7 @@ def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
     if wanted is None:
         return current
     if current.id is None:
-        raise invalid_parameter("A node group that was created without a launch template cannot be updated to have one")
+        raise invalid_parameter("A node group that was created without a launch template cannot be updated to use one")
     template = user_template.read(call, wanted)
     if template.id != current.id:
         raise invalid_parameter(f"The launch template of a node group cannot be changed, only its version; it is {current.name}")
