@@ -113,7 +113,7 @@ def _applies(statement: Mapping[str, Any], request: Request) -> bool:
     return (
         _names(statement, "Action", "NotAction", lambda name: _like(request.action.lower(), name.lower()))
         and _names(statement, "Resource", "NotResource", lambda name: _like(request.resource, _filled(name, request)))
-        and _applies(statement, request)
+        and _applies_to_principal(statement, request)
         and all(_holds(operator, tests, request) for operator, tests in statement.get("Condition", {}).items())
     )
 
@@ -124,9 +124,9 @@ def _names(statement: Mapping[str, Any], element: str, opposite: str, matches: C
     return element not in statement or any(matches(name) for name in _many(statement[element]))
 
 
-def _applies(statement: Mapping[str, Any], request: Request) -> bool:
-    meant = any(_is_principal(kind, name, request.principal) for kind, name in principals(statement))
-    return not meant if "NotPrincipal" in statement else meant or "Principal" not in statement
+def _applies_to_principal(statement: Mapping[str, Any], request: Request) -> bool:
+    matches = any(_is_principal(kind, name, request.principal) for kind, name in principals(statement))
+    return not matches if "NotPrincipal" in statement else matches or "Principal" not in statement
 
 
 def _is_principal(kind: str, name: str, who: tuple[str, str]) -> bool:

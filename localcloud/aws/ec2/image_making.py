@@ -94,12 +94,12 @@ def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dic
     event = events.Event(
         "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **extra}
     )
-    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_made, image))
+    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_created, image))
     events.publish(event)
     return {"ImageId": image.id}
 
 
-def _is_made(image: Any) -> bool:
+def _is_created(image: Any) -> bool:
     return _progress(image).done
 
 

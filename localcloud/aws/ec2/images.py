@@ -69,10 +69,10 @@ def install() -> None:
 def own(backend: Any, tags: Mapping[str, str]) -> Any:
     """moto's record of an image that the account created, not yet added to its images."""
     name = f"gpumpi-{'-'.join(tags.values())}"
-    return _made(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
+    return _image_record(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
 
 
-def _made(backend: Any, own: OwnImage) -> Any:
+def _image_record(backend: Any, own: OwnImage) -> Any:
     created = PublicImage(
         backend,
         own.id(backend.region_name),
@@ -92,7 +92,7 @@ def _made(backend: Any, own: OwnImage) -> Any:
 
 def _load(backend: Any) -> None:
     for given in _own:
-        created = _made(backend, given)
+        created = _image_record(backend, given)
         backend.amis[created.id] = created
     for image in IMAGES:
         image_id = image.id(backend.region_name)

@@ -1,7 +1,7 @@
 """Network interfaces: creation, attachment and deletion.
 
 Interfaces of endpoints, NAT gateways and mount targets belong to the requesting service ("requester-managed"). While
-they exist, nobody can delete their subnet or security groups.
+they exist, their subnet and security groups cannot be deleted.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/requester-managed-eni.html
 """
 

@@ -37,7 +37,7 @@ def _check_size(cidr: str) -> None:
     try:
         length = IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
-        return  # moto refuses it
+        return  # moto rejects it
     if not 16 <= length <= 28:
         raise AwsError("InvalidSubnet.Range", f"The CIDR '{cidr}' is invalid.")
 
