@@ -1,4 +1,4 @@
-"""`python -m localcloud.aws --port 0 --ready-file FILE`: the local AWS as a process, until SIGTERM."""
+"""`python -m localcloud.aws --port 0 --ready-file FILE`: run the local AWS as a process, until SIGTERM."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What an account has before anybody makes anything in it, and who may call."""
+"""Initial state of an account, and its access keys."""
 
 import copy
 import functools
@@ -10,7 +10,7 @@ USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
-"""As localcloud/environment.py gives it. Only Kubernetes' tokens are checked by it: for AWS's own calls any other works too."""
+"""Same as in localcloud/environment.py. Only Kubernetes tokens are verified with it: AWS calls accept any other secret."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def _seed_user() -> None:
-    """Each IAM backend of the account starts with the engineer and the access key, whenever moto makes or empties one."""
+    """Add the default user and access key to every IAM backend that moto creates or resets."""
     from moto.iam import models
 
     original = models.IAMBackend.__init__
@@ -42,7 +42,7 @@ def _seed_user() -> None:
 
 
 def _sign_in_process_clients() -> None:
-    """`mock_aws` sets credentials of its own in the environment: they become the engineer's."""
+    """Make `mock_aws` set the default user's credentials in the environment, instead of its own."""
     from moto.core.models import MockAWS
 
     original = MockAWS.__init__
@@ -56,7 +56,7 @@ def _sign_in_process_clients() -> None:
 
 
 def account_of(access_key: str) -> str:
-    """The account whose key it is. moto, to find it, makes an IAM backend of each partition, 1,600 managed policies each."""
+    """The account that owns the key. moto's lookup creates an IAM backend per partition, with 1,600 managed policies each."""
     from moto.iam import models
 
     for account, partitions in list(models.iam_backends.items()):
@@ -72,7 +72,7 @@ def _find_accounts_of_keys_quickly() -> None:
 
 
 def _parse_managed_policies_once() -> None:
-    """1,600 policies for each new account are a quarter of a second; only how often each is attached differs between accounts."""
+    """Parse the 1,600 policies once (0.25 s per account otherwise). Only their attachment counts differ between accounts."""
     from moto.iam.models import IAMBackend
 
     original = IAMBackend._init_aws_policies

@@ -1,4 +1,4 @@
-"""One request to the local AWS, as boto3 would show it."""
+"""A request to the local AWS, in boto3's terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Response = tuple[int, dict[str, Any], Any]
 
 
 def parsed_response(operation: OperationModel, response: Response) -> dict[str, Any]:
-    """An HTTP response as boto3 would return it (an error: its `Error` member)."""
+    """Parse an HTTP response as boto3 would (for an error: its `Error` member)."""
     status, headers, body = response
     if isinstance(body, str):
         body = body.encode()
@@ -34,9 +34,9 @@ class Call:
     """A request that an operation's handler answers."""
 
     service: str
-    """boto3's name of the service."""
+    """boto3's service name."""
     operation: str
-    """boto3's name of the operation, as CreateFileSystem."""
+    """boto3's operation name, such as CreateFileSystem."""
     region: str
     account: str
     access_key: str
@@ -48,7 +48,7 @@ class Call:
     forward: Callable[[], Response] = field(repr=False)
 
     def moto(self) -> dict[str, Any]:
-        """Let moto answer: its answer under boto3's names. A refusal passes on to the client unless it is caught."""
+        """Let moto answer, and return the response under boto3's names. An error reaches the client unless it is caught."""
         response = self.forward()
         parsed = parsed_response(self.operation_model, response)
         if response[0] >= 300:
@@ -62,11 +62,11 @@ class Call:
         return self.backend_of(self.service)
 
     def backend_of(self, service: str, region: str | None = None) -> Any:
-        """moto's backend of another service; a global service (IAM, S3, STS) has one for all regions."""
+        """moto's backend of another service. A global service (IAM, S3, STS) has one for all regions."""
         return backend_of(service, self.account, region or self.region)
 
 
 def backend_of(service: str, account: str, region: str) -> Any:
-    """moto's backend of a service in an account and region; a global service has one for all regions."""
+    """moto's backend of a service in an account and region. A global service has one for all regions."""
     regions = get_backend(service)[account]  # type: ignore[call-overload]
     return regions[region] if region in regions else regions["aws"]

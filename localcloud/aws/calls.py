@@ -1,4 +1,4 @@
-"""How many calls of which operation were made, and how long they took."""
+"""Count and duration of calls by operation."""
 
 import threading
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ class Count:
     calls: int = 0
     errors: int = 0
     seconds: float = 0.0
-    """Spent on answering, without waiting for other calls."""
+    """Processing time, without waiting for other calls."""
 
 
 _counts: dict[tuple[str, str], Count] = {}
 
 
 def is_read(operation: str) -> bool:
-    """Whether an operation only looks, by its name."""
+    """Whether an operation is read-only, judged by its name."""
     return operation.startswith(_READS)
 
 
@@ -43,7 +43,7 @@ def counts() -> dict[tuple[str, str], Count]:
 
 
 def writes() -> dict[str, int]:
-    """`service.Operation` -> calls of the operations that change something."""
+    """`service.Operation` -> number of calls, for operations that change something."""
     return {f"{service}.{name}": count.calls for (service, name), count in counts().items() if not is_read(name)}
 
 

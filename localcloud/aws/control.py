@@ -1,4 +1,4 @@
-"""The control API of the local AWS's process, `/local-cloud/...`: JSON in, JSON out."""
+"""Control API of the local AWS process, `/local-cloud/...`: JSON in, JSON out."""
 
 import logging
 import re
@@ -19,10 +19,10 @@ _actions: dict[tuple[str, str], Action] = {}
 
 
 def action(method: str, path: str) -> Callable[[Action], Action]:
-    """Let the decorated function answer `method /local-cloud/path`: from the request's JSON (None without) to the answer's.
+    """Register the function for `method /local-cloud/path`. It gets the request's JSON (or None) and returns JSON.
 
-    A part of the path in braces, `kubernetes/{cluster}`, stands for any text, which the function gets under that name.
-    It runs under the gateway's lock. A ValueError becomes a 400 with its text.
+    A part of the path in braces, `kubernetes/{cluster}`, matches any text; the function gets it under that name.
+    It runs under the gateway's lock. A ValueError becomes status 400 with its message.
     """
 
     def register(function: Action) -> Action:
@@ -109,7 +109,7 @@ def _faults(_: Any) -> Any:
 def _add_fault(body: Any) -> Any:
     known = {field.name for field in fields(faults.Fault)} - {"id"}
     if unknown := set(body) - known:
-        raise ValueError(f"a fault has {', '.join(sorted(known))}; not {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(known))}")
     return asdict(faults.add(faults.Fault(**body)))
 
 

@@ -1,4 +1,4 @@
-"""How long AWS takes, times a factor: 0 (the default) as fast as can be, 1 as slow as AWS, 1/60 a minute in a second."""
+"""AWS's durations, times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a minute per second."""
 
 import threading
 import time
@@ -51,7 +51,7 @@ DURATIONS: dict[str, Duration] = {
     "efs-backup-policy": Duration(5, "estimate: the state ENABLING of the EFS API"),
     "efs-access-point": Duration(3, "estimate: under 10 seconds"),
     "iam-role": Duration(10, "estimate: IAM is eventually consistent, providers retry a new role for about that long"),
-    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, of which 12 are the provider's own (same log against moto)"),
+    "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, including the provider's own 12 (same log against moto)"),
     "s3-bucket": Duration(2, "estimate: Terraform logs, 2 to 3 seconds"),
 }
 
@@ -60,7 +60,7 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Calls whose answers show no status: they themselves take the time."""
+"""Calls without a status in their response: the call itself takes the time."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class _Transition:
     then: Callable[[], None] | None
     gate: Callable[[], bool] | None
     has_waited: bool = False
-    """Its time had come, its gate was closed."""
+    """Whether it was due while its gate was closed."""
 
     def is_due(self, moment: float) -> bool:
         if self.due > moment:
@@ -89,7 +89,7 @@ class _Transition:
 
 
 now: Callable[[], float] = time.monotonic
-"""The clock; a test sets its own."""
+"""The clock; tests replace it."""
 _factor = 0.0
 _only: frozenset[str] = frozenset()
 """Kinds that the factor applies to; empty: all."""
@@ -104,9 +104,9 @@ def factor() -> float:
 
 
 def set_factor(value: float, only: Iterable[str] = ()) -> None:
-    """Applies to what is scheduled from now on. With `only`, just these kinds take time."""
+    """Set the factor for transitions scheduled from now on. With `only`, just these kinds take time."""
     if value < 0:
-        raise ValueError(f"a delay factor is 0 or more, not {value}")
+        raise ValueError(f"the delay factor must be at least 0 (got {value})")
     if unknown := sorted({*only} - DURATIONS.keys()):
         raise ValueError(f"no such durations: {', '.join(unknown)}")
     global _factor, _only
@@ -114,7 +114,7 @@ def set_factor(value: float, only: Iterable[str] = ()) -> None:
 
 
 def seconds(kind: str) -> float:
-    """How long this kind takes here and now."""
+    """Duration of this kind at the current factor."""
     return DURATIONS[kind].seconds * _factor if not _only or kind in _only else 0.0
 
 
@@ -127,13 +127,13 @@ def schedule(
     then: Callable[[], None] | None = None,
     gate: Callable[[], bool] | None = None,
 ) -> None:
-    """Set the attribute (of an object, or key of a dict) to its pending value now and the final one when due; then call `then`.
+    """Set the attribute (or dict key) to its pending value now and to the final one when due; then call `then`.
 
-    With a gate it is due when its time has come and the gate says so: what is real takes as long as it takes.
+    With a gate, it is due once the duration is over and the gate is open: realizers take their own time.
 
-    Nothing becomes final before the next request, even with a factor of 0: the answer to a create call says CREATING, as AWS's.
-    A new schedule for the same attribute replaces the one still pending (deleted while being created). What `then` schedules
-    starts when its predecessor was due, not when somebody asked.
+    Nothing becomes final before the next request, even with factor 0: a create call returns CREATING, as on AWS.
+    A new schedule for the same attribute replaces the pending one (deleted while being created). Transitions that `then`
+    schedules start when their predecessor was due, not when a client polled.
     """
     with _lock:
         _drop(target, attribute)
@@ -143,7 +143,7 @@ def schedule(
 
 
 def settle() -> None:
-    """Make final what is due, in the order in which it became due. Runs before every request."""
+    """Complete all due transitions, in the order in which they became due. Runs before every request."""
     global _settling_at
     with _lock:
         moment = now()
@@ -158,24 +158,24 @@ def settle() -> None:
 
 
 def cancel(target: Any) -> None:
-    """Forget what is pending for an object that is gone."""
+    """Drop the pending transitions of a deleted object."""
     with _lock:
         _pending[:] = [transition for transition in _pending if transition.target is not target]
 
 
 def take(kind: str) -> None:
-    """Let the current call take its time: it is answered that much later, while other calls go on."""
+    """Delay the current call's response by this kind's duration, without blocking other calls."""
     _thread.pause = getattr(_thread, "pause", 0.0) + seconds(kind)
 
 
 def take_call(service: str, operation: str) -> None:
-    """Let a call that succeeded take its kind's time, if it has one."""
+    """Delay the response of a successful call, if its operation has a duration."""
     if (service, operation) in CALLS:
         take(CALLS[(service, operation)])
 
 
 def taken() -> float:
-    """What `take` added up for the current call; starts again at 0."""
+    """Return the total delay of the current call and reset it to 0."""
     pause: float = getattr(_thread, "pause", 0.0)
     _thread.pause = 0.0
     return pause

@@ -1,13 +1,13 @@
-"""Errors as AWS gives them."""
+"""Errors as AWS returns them."""
 
 from typing import Any
 
 
 class AwsError(Exception):
-    """A call that AWS refuses.
+    """Error response of AWS.
 
-    `code` is the code that botocore reports (`error.response["Error"]["Code"]`). `status` is the HTTP status: None takes the
-    one of botocore's model, or 400. Further members of a modelled exception (EKS: clusterName=...) are keyword arguments.
+    `code` is the code that botocore reports (`error.response["Error"]["Code"]`). `status` is the HTTP status; None means
+    the one in botocore's model, or 400. Other members of a modeled exception (EKS: clusterName=...) are keyword arguments.
     """
 
     def __init__(self, code: str, message: str, status: int | None = None, **members: Any) -> None:
@@ -20,7 +20,7 @@ class AwsError(Exception):
 
 
 class Refused(Exception):
-    """moto's own refusal of a call, on its way to the client unchanged."""
+    """moto's own error response, passed on to the client unchanged."""
 
     def __init__(self, code: str, message: str, response: tuple[int, dict[str, Any], Any]) -> None:
         super().__init__(f"{code}: {message}")

@@ -1,6 +1,7 @@
-"""The seam: the local AWS tells what happens, realizers make it real.
+"""Events between the local AWS, which publishes them, and realizers, which make resources real.
 
-Kubernetes realizes EKS clusters and node groups, hosts realize instances and images; without one, moto's record stands alone.
+Kubernetes realizes EKS clusters and node groups, hosts realize instances and images. Without a realizer,
+resources are only moto's records.
 """
 
 import logging
@@ -12,7 +13,7 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["cluster", "node-group", "add-on", "auto-scaling-group", "instance", "image"]
 Action = Literal["created", "changed", "updating", "stopping", "starting", "rebooting", "gone"]
-"""`stopping`, `starting` and `rebooting` are an instance's."""
+"""`stopping`, `starting` and `rebooting` occur for instances only."""
 
 
 @dataclass(frozen=True)
@@ -20,62 +21,62 @@ class Event:
     kind: Kind
     action: Action
     name: str
-    """What AWS calls it: cluster name, `cluster/node group`, `cluster/add-on`, group name, instance id, image id."""
+    """AWS's name: cluster name, `cluster/node group`, `cluster/add-on`, group name, instance id, image id."""
     region: str
     account: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    """As the service's Describe call shows it (a node group's, for example; of `updating` the update); empty when gone, but
-    `ScaledIn` of an instance: whether its auto scaling group let it go."""
+    """The resource as Describe calls show it (for `updating`: the update). Empty when gone, except for
+    an instance's `ScaledIn`: whether its Auto Scaling group scaled it in."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Whether what was told about something is real by now."""
+    """How far the realizer is with a resource."""
 
     done: bool
     problem: str = ""
-    """Why it never will be, of what is done: a sentence, perhaps with the end of a log."""
+    """Why a finished resource does not work: a sentence, perhaps with the end of a log."""
 
 
 DONE = Progress(True)
 WAIT = Progress(False)
 
 Realizer = Callable[[Event], None]
-Asked = Callable[[Kind, str, str, str], Progress]
-"""Progress by kind, name, region and account; called with the gateway's lock held, so it only looks."""
+Query = Callable[[Kind, str, str, str], Progress]
+"""Progress by kind, name, region and account; called with the gateway's lock held, so it must not block."""
 
 _realizers: list[Realizer] = []
-_asked: list[Asked] = []
+_queries: list[Query] = []
 
 
-def register(realizer: Realizer, asked: Asked | None = None) -> Callable[[], None]:
-    """Call the realizer with each event, in order; the returned function ends it.
+def register(realizer: Realizer, query: Query | None = None) -> Callable[[], None]:
+    """Call the realizer with each event, in order. Call the returned function to unregister.
 
-    It is called while the request that caused the event is being answered: long work belongs in the realizer's own thread.
-    States that AWS shows (CREATING, DELETING) last until `asked` says that it is done.
+    The call happens while the request that caused the event is processed: do long work in the realizer's own thread.
+    States that AWS shows (CREATING, DELETING) last until `query` reports that it is done.
     """
     _realizers.append(realizer)
-    if asked is not None:
-        _asked.append(asked)
+    if query is not None:
+        _queries.append(query)
 
     def unregister() -> None:
         if realizer in _realizers:
             _realizers.remove(realizer)
-        if asked in _asked:
-            _asked.remove(asked)
+        if query in _queries:
+            _queries.remove(query)
 
     return unregister
 
 
 def progress(kind: Kind, name: str, region: str, account: str) -> Progress:
-    """Of all realizers together; without one everything is done."""
-    answers = [asked(kind, name, region, account) for asked in list(_asked)]
+    """Combined progress of all realizers; done if there are none."""
+    answers = [query(kind, name, region, account) for query in list(_queries)]
     problem = next((answer.problem for answer in answers if answer.problem), "")
     return Progress(bool(problem) or all(answer.done for answer in answers), problem)
 
 
 def publish(event: Event) -> None:
-    """Tell all realizers. One that fails neither fails the call nor keeps the others from hearing."""
+    """Call all realizers. A failing one neither fails the request nor stops the others."""
     for realizer in list(_realizers):
         try:
             realizer(event)

@@ -1,4 +1,4 @@
-"""Makes moto the local AWS."""
+"""Extension of moto to the local AWS."""
 
 import functools
 import importlib
@@ -14,7 +14,7 @@ _installed = False
 
 
 def install() -> None:
-    """Extend moto in this process, once. Call it before `mock_aws()`, a boto3 client or the server starts."""
+    """Extend moto in this process, once. Call it before `mock_aws()`, any boto3 client or the server."""
     global _installed
     with _lock:
         if _installed:
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def _configure_moto() -> None:
-    """moto reads most settings when it is imported: set both, in case it was."""
+    """Set environment and settings: moto reads most settings on import, which may have happened already."""
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
     os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
@@ -37,9 +37,9 @@ def _configure_moto() -> None:
     settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = True
     settings.ENABLE_AMI_VALIDATION = True
     settings.ENABLE_KEYPAIR_VALIDATION = True
-    # It warns of error codes that botocore's model of a service lacks; AWS uses many of those.
+    # moto warns about error codes that botocore's model of a service lacks; AWS uses many of those.
     vars(errors)["warn"] = lambda *_, **__: None
-    # It lists a class's methods by inspection on every request: a quarter of a request's time.
+    # moto inspects a class's methods on every request: a quarter of a request's time.
     vars(responses)["method_names_from_class"] = functools.cache(method_names_from_class)
 
 
@@ -51,7 +51,7 @@ def _install_extensions() -> None:
     from localcloud.aws.inventory import pristine
 
     BackendDict.reset = staticmethod(_reset)  # type: ignore[method-assign]
-    # moto keeps every object it ever made, for its web page: a server would grow without end.
+    # moto keeps every object it ever created, for its web page: a server would leak memory.
     BaseModel.__new__ = staticmethod(lambda cls, *_, **__: object.__new__(cls))  # type: ignore[method-assign]
     pristine.install()
     transport.install()
@@ -60,7 +60,7 @@ def _install_extensions() -> None:
 
 
 def _reset() -> None:
-    """Forget everything. moto's own reset first fills each backend anew (default VPCs, policies) and then drops it."""
+    """Drop all state. moto's own reset first refills each backend (default VPCs, policies) and then drops it."""
     from moto.core.base_backend import BackendDict, BaseBackend, backend_lock
 
     from localcloud.aws import patching
@@ -70,9 +70,9 @@ def _reset() -> None:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         for backends in in_use:
             for _, _, backend in backends.iter_backends():
-                if type(backend).reset is not BaseBackend.reset:  # it has files or threads to end
+                if type(backend).reset is not BaseBackend.reset:  # it must close files or end threads
                     backend.reset()
             for account in backends.values():
-                account.clear()  # a cache of moto's keeps the account's dict itself alive
+                account.clear()  # one of moto's caches keeps the account's dict alive
             backends.clear()
         in_use.clear()

@@ -1,4 +1,4 @@
-"""Calls made to fail, as AWS makes them fail."""
+"""Fault injection: calls that fail with AWS's errors."""
 
 import itertools
 import threading
@@ -30,20 +30,20 @@ _STATUS = {
 
 @dataclass
 class Fault:
-    """Make `service`.`operation` fail `times` times with an error code, then let it pass again."""
+    """Make `service`.`operation` fail `times` times with an error code; later calls succeed."""
 
     service: str
     operation: str
-    """May have wildcards: `Create*`."""
+    """Wildcards are allowed: `Create*`."""
     code: str
-    message: str = "Failed on request of the local cloud's user."
+    message: str = "Failure injected by the user of the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Only these calls: parameter path (`nodegroupName`, `resourcesVpcConfig.subnetIds.0`) to value (wildcards allowed)."""
+    """Parameters of matching calls: path (`nodegroupName`, `resourcesVpcConfig.subnetIds.0`) to value (wildcards allowed)."""
     after: int = 0
-    """Let that many matching calls pass first."""
+    """Number of matching calls that succeed first."""
     status: int | None = None
-    """HTTP status; None takes what AWS uses for the code."""
+    """HTTP status; None means AWS's status for the code."""
     id: int = field(default_factory=lambda: next(_numbers))
 
 
@@ -63,15 +63,15 @@ def clear() -> None:
 
 
 def pending() -> list[Fault]:
-    """Faults that have not happened as often as asked."""
+    """Faults with failures left."""
     with _lock:
         return list(_faults)
 
 
 def check(call: Call) -> None:
-    """Raise the error of the first fault that is meant for this call."""
+    """Raise the error of the first fault that matches this call."""
     with _lock:
-        fault = next((fault for fault in _faults if _is_meant(fault, call)), None)
+        fault = next((fault for fault in _faults if _matches(fault, call)), None)
         if fault is None:
             return
         if fault.after > 0:
@@ -83,7 +83,7 @@ def check(call: Call) -> None:
     raise AwsError(fault.code, fault.message, status=fault.status or _STATUS.get(fault.code))
 
 
-def _is_meant(fault: Fault, call: Call) -> bool:
+def _matches(fault: Fault, call: Call) -> bool:
     return (
         fault.service == call.service
         and fnmatchcase(call.operation, fault.operation)

@@ -1,4 +1,4 @@
-"""The way of every request, in-process and in the server: recognised, failed if asked, answered by an extension or moto."""
+"""Path of every request, in-process and in the server: parse, inject faults, answer by an extension or moto."""
 
 import json
 import logging
@@ -29,17 +29,17 @@ from localcloud.aws.errors import AwsError, Refused
 log = logging.getLogger(__name__)
 
 LOCK = threading.RLock()
-"""Held while a request changes or reads state: moto's backends are not safe for threads, and gain nothing from them (one GIL)."""
+"""Held while a request reads or changes state: moto's backends are not thread-safe (and threads gain nothing: one GIL)."""
 
 NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
-"""What a transport answers where moto has no handler for a URL."""
+"""Response of a transport if moto has no handler for a URL."""
 
 _CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P<service>[^/]+)/")
 
 
 @cache
 def boto_name(moto_name: str) -> str:
-    """boto3's name of a service, from moto's ("servicequotas" -> "service-quotas")."""
+    """boto3's service name for moto's ("servicequotas" -> "service-quotas")."""
     return {"awslambda": "lambda"}.get(moto_name) or service_name_from_moto_package_name(moto_name)
 
 
@@ -59,7 +59,7 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
         started = time.perf_counter()
         durations.taken()
         durations.settle()
-        call = recognise(moto_service, request, forward)
+        call = parse_call(moto_service, request, forward)
         response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
         seconds = time.perf_counter() - started
     if call is None:
@@ -72,8 +72,8 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
     return response
 
 
-def recognise(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
-    """What is called, with which parameters, by botocore's model; None for what no model describes."""
+def parse_call(moto_service: str, request: Request, forward: Callable[[], Response]) -> Call | None:
+    """Parse the request by botocore's model: operation and parameters; None if no model describes it."""
     signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
     credential = _CREDENTIAL.search(signed)
     for service in (boto_name(moto_service), credential["service"] if credential else ""):
@@ -81,8 +81,8 @@ def recognise(moto_service: str, request: Request, forward: Callable[[], Respons
             model = _service_model(service)
             operation, path_params = _router(service).match(request)
             params = _parameters(model, operation, request, path_params)
-        except Exception as error:  # no such service, no such operation, or not to be parsed
-            log.debug("%s %s is no call of %s: %r", request.method, request.raw_url, service, error)
+        except Exception as error:  # unknown service, unknown operation, or unparsable
+            log.debug("%s %s is not a call of %s: %r", request.method, request.raw_url, service, error)
             continue
         key = credential["key"] if credential else request.args.get("AWSAccessKeyId", "")
         return Call(
@@ -141,7 +141,7 @@ def _answer(call: Call) -> Response:
 
 
 def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """moto's answer to what botocore cannot name (a presigned form, an instance's metadata), or that nobody can."""
+    """moto's response to requests that botocore cannot parse (presigned forms, instance metadata), or an error."""
     try:
         response = forward()
         if response != NO_SUCH_URL:
@@ -157,7 +157,7 @@ def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], R
 
 
 def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:
-    """moto's answer; what it has not implemented becomes an error that no SDK retries."""
+    """moto's response. Missing operations become an error that SDKs do not retry."""
     missing = AwsError("NotImplementedInLocalCloud", f"The local cloud has no {service}.{operation}.", status=400)
     try:
         response = forward()
@@ -173,7 +173,7 @@ def _is_moto_exception(error: Exception) -> bool:
 
 
 def _status_of(call: Call, error: AwsError) -> int | None:
-    """500 for what the model calls a fault of the service without giving a status (KMS); None leaves it to the serializer."""
+    """500 if the model marks a service fault without a status (KMS); None leaves the status to the serializer."""
     model = get_error_model(error, call.service_model)._shape_model
     return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None
 

@@ -1,4 +1,4 @@
-"""IAM: what moto accepts and AWS refuses."""
+"""IAM: reject what moto accepts and AWS rejects."""
 
 import re
 from typing import Any
@@ -19,12 +19,12 @@ POLICIES_PER_ROLE = 10
 
 _NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 _DESCRIPTION = re.compile("[\t\n\r -~\u00a1-\u00ff]*")
-"""https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html: no dash longer than ASCII's."""
+"""https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html: of dashes, only ASCII's."""
 _SERVICE = re.compile(r"[a-z0-9.-]+\.amazonaws\.com(\.cn)?")
 
 
 def install() -> None:
-    """All is registered by the decorators below."""
+    """Do nothing: the decorators below register the operations."""
 
 
 @operation("iam", "CreateRole")
@@ -48,7 +48,7 @@ def _update_role(call: Call) -> dict[str, Any]:
 
 @operation("iam", "UpdateAssumeRolePolicy")
 def _update_assume_role_policy(call: Call) -> None:
-    """moto has rules of its own for the document, looser than AWS's here and stricter there."""
+    """Check the document by AWS's rules; moto's own are looser in places and stricter in others."""
     role = call.backend.get_role(call.params["RoleName"])
     _check_trust_policy(call, call.params["PolicyDocument"])
     role.assume_role_policy_document = call.params["PolicyDocument"]
@@ -119,7 +119,7 @@ def _check_description(call: Call) -> None:
 
 
 def _check_identity_policy(text: str) -> None:
-    """What a role or user may do: no principal, but resources."""
+    """Identity policy of a role or user: has resources and no principal."""
     try:
         for statement in policy_documents.statements(policy_documents.parse(text)):
             if "Principal" in statement or "NotPrincipal" in statement:
@@ -133,7 +133,7 @@ def _check_identity_policy(text: str) -> None:
 
 
 def _check_trust_policy(call: Call, text: str) -> None:
-    """Who may assume a role: principals that exist, STS's actions, no resources.
+    """Trust policy of a role: existing principals, STS actions, no resources.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_update-role-trust-policy.html"""
     try:
         for statement in policy_documents.statements(policy_documents.parse(text)):
@@ -151,7 +151,7 @@ def _check_trust_policy(call: Call, text: str) -> None:
 
 
 def check_principals(call: Call, statement: dict[str, Any]) -> None:
-    """Users and roles of this account must exist, services must have a service's name."""
+    """Check that users and roles of this account exist, and that services have a service name."""
     for kind, name in policy_documents.principals(statement):
         if not _principal_exists(call, kind, str(name)):
             raise InvalidPolicy(f'Invalid principal in policy: "{kind.upper() if kind != "AWS" else kind}":"{name}"')
@@ -181,5 +181,5 @@ def _managed_policy(call: Call, arn: str) -> Any:
 
 
 def _size(document: str) -> int:
-    """IAM does not count white space."""
+    """Length without white space, which IAM does not count."""
     return len(re.sub(r"\s", "", document))

@@ -1,4 +1,4 @@
-"""Who calls: access keys are known or refused, as AWS does; signatures are not checked."""
+"""Identity of the caller. Unknown access keys get AWS's errors; signatures are not verified."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ _UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")
 
 
 def check(call: Call) -> None:
-    """Refuse a request signed with a key that the account does not have."""
+    """Reject a request signed with a key that the account does not have."""
     if not call.access_key or (call.service, call.operation) in _UNSIGNED:
-        return  # an anonymous request: only S3 answers those, by the bucket's policy
+        return  # anonymous request: only S3 accepts those, if the bucket policy allows it
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
         raise _unknown_key(call)
@@ -26,24 +26,24 @@ def check(call: Call) -> None:
 
 
 def session_of(call: Call) -> Any | None:
-    """The assumed role's session that the request is signed with."""
+    """The role session whose credentials signed the request."""
     return backend_of("sts", call.account, call.region).get_assumed_role_from_access_key(call.access_key)
 
 
 def caller_arn(call: Call) -> str:
-    """The caller, as STS names it."""
+    """The caller's ARN, as STS reports it."""
     _, arn, _ = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
     return str(arn)
 
 
 def principal_arn(call: Call) -> str:
-    """The IAM user or role behind the caller: what a policy names."""
+    """ARN of the IAM user or role behind the caller, as used in policies."""
     session = session_of(call)
     return str(session.role_arn) if session is not None else caller_arn(call)
 
 
 def policies_of(call: Call) -> list[dict[str, Any]] | None:
-    """What the caller's role or user may do; None for the engineer, who is the account's administrator, and for nobody."""
+    """Identity policies of the caller; None for the account's administrator and for anonymous callers."""
     if not call.access_key or principal_arn(call) == USER_ARN:
         return None
     iam = backend_of("iam", call.account, call.region)
@@ -61,7 +61,10 @@ def _default_version(versions: list[Any]) -> str:
 
 
 def context_of(call: Call) -> dict[str, str]:
-    """Condition keys about the caller: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"""
+    """Condition keys about the caller.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+    """
     user_id, _, account = backend_of("sts", call.account, call.region).get_caller_identity(call.access_key, call.region)
     arn = principal_arn(call)
     context = {
@@ -86,9 +89,12 @@ def tag(session: Any, tags: Mapping[str, str]) -> None:
 
 
 def _unknown_key(call: Call) -> AwsError:
-    """Each protocol has its own: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
+    """AWS's error for an unknown key, which depends on the protocol:
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (EC2),
     https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html (S3),
-    https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html (the rest)."""
+    https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html (the rest)
+    """
     protocol = call.service_model.protocol
     if call.service == "s3":
         return AwsError("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", 403)

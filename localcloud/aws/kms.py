@@ -1,4 +1,4 @@
-"""KMS: rotation periods, key policies, AWS's own keys, and what moto accepts and AWS refuses."""
+"""KMS: rotation periods, key policies, AWS managed keys, and errors that moto lacks."""
 
 import functools
 import re
@@ -23,7 +23,10 @@ _OF_AWS = {
 
 
 def install() -> None:
-    """Keys behind alias/aws/... belong to AWS: https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key"""
+    """Keys behind alias/aws/... are AWS managed keys.
+
+    https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#aws-managed-key
+    """
     original = KmsBackend._generate_default_keys
 
     @functools.wraps(original)
@@ -65,7 +68,7 @@ def _put_key_policy(call: Call) -> dict[str, Any]:
 
 @operation("kms", "GetKeyPolicy")
 def _get_key_policy(call: Call) -> dict[str, Any]:
-    """The policy's name may be left out: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html"""
+    """The policy name is optional: https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyPolicy.html"""
     call.params.setdefault("PolicyName", "default")
     key = _key(call)
     if key is None or call.params["PolicyName"] != "default":
@@ -74,7 +77,7 @@ def _get_key_policy(call: Call) -> dict[str, Any]:
 
 
 def _check_policy(call: Call) -> None:
-    """The policy must be one, name principals that exist, and let the caller change it again."""
+    """Check that the policy is valid, names existing principals, and lets the caller change it later."""
     try:
         document = policy_documents.parse(call.params["Policy"])
         for statement in policy_documents.statements(document):
@@ -158,7 +161,7 @@ def _check_alias(call: Call) -> None:
 
 
 def _key(call: Call, parameter: str = "KeyId") -> Any | None:
-    """The key that is meant; None if there is none (moto says so as AWS does)."""
+    """The key that the call names; None if it does not exist (moto then returns AWS's error)."""
     try:
         return call.backend.keys.get(call.backend.any_id_to_key_id(call.params[parameter]))
     except (AttributeError, TypeError):

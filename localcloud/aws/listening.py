@@ -1,4 +1,4 @@
-"""Where this process answers: what a client may have signed as the host of a request to us."""
+"""Addresses that this process listens on: the hosts that clients may have signed their requests for."""
 
 _addresses: set[str] = set()
 
@@ -17,5 +17,5 @@ def is_ours(host: str) -> bool:
 
 
 def url() -> str:
-    """Where a client in this process finds us."""
+    """URL for clients in this process."""
     return next(f"http://{address}" for address in sorted(_addresses) if address.startswith("127.0.0.1"))

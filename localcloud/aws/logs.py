@@ -1,4 +1,4 @@
-"""CloudWatch Logs: what moto accepts and AWS refuses."""
+"""CloudWatch Logs: reject what moto accepts and AWS rejects."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
 
 
 def install() -> None:
-    """All is registered by the decorators below."""
+    """Do nothing: the decorators below register the operations."""
 
 
 @operation("logs", "CreateLogGroup")
@@ -37,7 +37,7 @@ def _associate_kms_key(call: Call) -> dict[str, Any]:
 
 
 def _check_key(call: Call, key_arn: str, name: str) -> None:
-    """The service itself must be allowed to use the key, by the key's policy:
+    """Check that the key policy allows the service itself to use the key:
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"""
     if not key_arn.startswith("arn:"):
         raise AwsError("InvalidParameterException", f"The specified KMS Key Id {key_arn} is not a valid ARN.")
@@ -61,7 +61,7 @@ def _put_retention_policy(call: Call) -> dict[str, Any]:
 
 @operation("logs", "DeleteLogGroup")
 def _delete_log_group(call: Call) -> dict[str, Any]:
-    """moto keeps the tags of a deleted group, and would give them to the next one of the same name."""
+    """Drop the tags of a deleted log group. moto keeps them for the next group of the same name."""
     group = call.backend.groups.get(call.params["logGroupName"])
     answer = call.moto()
     if group is not None:

@@ -1,4 +1,4 @@
-"""How an extension adds or replaces an operation of moto.
+"""Registration of operations that extensions add to or replace in moto.
 
     @operation("efs", "UpdateFileSystem")
     def update_file_system(call: Call) -> dict[str, Any]:
@@ -6,12 +6,12 @@
         ...
         return {"FileSystemId": ..., ...}
 
-Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). Requests are recognised by botocore's model
-before moto's URL patterns see them, so an operation that moto lacks needs no URL. `call.params` is the request and the returned
-dict the answer, both as boto3 shows them (None: an empty answer). Refuse with `raise AwsError(code, message)`; exceptions of
-moto's backends are answered as moto does. To amend what moto does, call `call.moto()`: moto's answer as a dict.
+Service and operation names are boto3's ("efs", "service-quotas"; "CreateFileSystem"). Botocore's model parses requests
+before moto's URL patterns apply, so an operation that moto lacks needs no URL. `call.params` is the request, the returned
+dict the response, both in boto3's form (None: an empty response). Reject calls with `raise AwsError(code, message)`. moto
+handles exceptions of its backends. To extend moto's operation, use `call.moto()`, which returns its response as a dict.
 
-State belongs on moto's backend objects (`state_of(call.backend, Placement)`): then a reset drops it and the inventory sees it.
+Keep state on moto's backend objects (`state_of(call.backend, Placement)`): resets then drop it, the inventory sees it.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _reset_actions: list[Callable[[], None]] = []
 
 
 def operation(service: str, name: str) -> Callable[[Handler], Handler]:
-    """Let the decorated function answer an operation. Two extensions of one operation are a mistake."""
+    """Register the decorated function for an operation. Registering an operation twice is an error."""
 
     def register(handler: Handler) -> Handler:
         known = _operations.get((service, name))
@@ -47,7 +47,7 @@ def handler_of(service: str, name: str) -> Handler | None:
 
 
 def guard(service: str) -> Callable[[Guard], Guard]:
-    """Call the decorated function before every operation of a service: it may refuse."""
+    """Call the decorated function before every operation of a service. It may raise an AwsError."""
 
     def register(check: Guard) -> Guard:
         _guards.setdefault(service, []).append(check)
@@ -61,12 +61,12 @@ def guards_of(service: str) -> list[Guard]:
 
 
 def extended_operations() -> list[tuple[str, str]]:
-    """What is added to or replaced in moto, as (service, operation)."""
+    """Operations added to or replaced in moto, as (service, operation)."""
     return sorted(_operations)
 
 
 def state_of(backend: Any, kind: type[State]) -> State:
-    """The extension's own state on one of moto's backends (one account and region), made on first use."""
+    """The extension's own state on one of moto's backends (one account and region), created on first use."""
     attribute = f"local_cloud_{kind.__module__.rsplit('.', 1)[-1]}_{kind.__name__}"
     if attribute not in vars(backend):
         setattr(backend, attribute, kind())
@@ -75,7 +75,7 @@ def state_of(backend: Any, kind: type[State]) -> State:
 
 
 def on_reset(action: Callable[[], None]) -> Callable[[], None]:
-    """Call it whenever the account is emptied (`mock_aws` starting or ending, a reset of the server)."""
+    """Call the function on every reset (start or end of `mock_aws`, a reset of the server)."""
     _reset_actions.append(action)
     return action
 

@@ -1,4 +1,4 @@
-"""The policy language: what is a policy, and what it says about one request.
+"""IAM policy language: validation of documents, and their decision on a request.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html,
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
@@ -18,11 +18,11 @@ _ELEMENTS = {"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction"
 
 
 class InvalidPolicy(Exception):
-    """The document is no policy; the text says why, as AWS would."""
+    """Invalid policy document; the message is AWS's."""
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A policy that grammar allows anywhere; which elements a service wants is the service's rule."""
+    """Parse a policy and check the general grammar. Which elements are required is up to each service."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -93,10 +93,10 @@ def _many(value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Request:
-    """Who wants to do what, under which circumstances."""
+    """Request to decide on: principal, action, resource and condition keys."""
 
     principal: tuple[str, str]
-    """As `principals` yields them; ("*", "*") for nobody in particular."""
+    """As `principals` yields them; ("*", "*") for an anonymous caller."""
     action: str
     resource: str = "*"
     context: Mapping[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Request:
 
 
 def decide(document: Mapping[str, Any], request: Request) -> Effect | None:
-    """Deny if a statement denies, Allow if one allows, None if none speaks of the request."""
+    """Deny if a statement denies, else Allow if one allows, None if no statement applies."""
     effects = {statement["Effect"] for statement in statements(document) if _applies(statement, request)}
     return "Deny" if "Deny" in effects else "Allow" if "Allow" in effects else None
 
@@ -113,7 +113,7 @@ def _applies(statement: Mapping[str, Any], request: Request) -> bool:
     return (
         _names(statement, "Action", "NotAction", lambda name: _like(request.action.lower(), name.lower()))
         and _names(statement, "Resource", "NotResource", lambda name: _like(request.resource, _filled(name, request)))
-        and _is_meant(statement, request)
+        and _applies_to_principal(statement, request)
         and all(_holds(operator, tests, request) for operator, tests in statement.get("Condition", {}).items())
     )
 
@@ -124,9 +124,9 @@ def _names(statement: Mapping[str, Any], element: str, opposite: str, matches: C
     return element not in statement or any(matches(name) for name in _many(statement[element]))
 
 
-def _is_meant(statement: Mapping[str, Any], request: Request) -> bool:
-    meant = any(_is_principal(kind, name, request.principal) for kind, name in principals(statement))
-    return not meant if "NotPrincipal" in statement else meant or "Principal" not in statement
+def _applies_to_principal(statement: Mapping[str, Any], request: Request) -> bool:
+    matches = any(_is_principal(kind, name, request.principal) for kind, name in principals(statement))
+    return not matches if "NotPrincipal" in statement else matches or "Principal" not in statement
 
 
 def _is_principal(kind: str, name: str, who: tuple[str, str]) -> bool:
@@ -139,7 +139,7 @@ def _is_principal(kind: str, name: str, who: tuple[str, str]) -> bool:
 
 
 def _filled(text: str, request: Request) -> str:
-    """Policy variables replaced: ${aws:userid}."""
+    """Replace policy variables, such as ${aws:userid}."""
     return re.sub(r"\$\{([^}]+)\}", lambda match: request.context.get(match[1].lower(), ""), text)
 
 
@@ -175,7 +175,7 @@ _OPPOSITES = {
 
 
 def _operator(name: str) -> tuple[Callable[[str, str], bool], bool] | None:
-    """The test, and whether it is an opposite; None for what is no operator."""
+    """The operator's test, and whether it is negated; None for an unknown operator."""
     base = name.split(":")[-1].removesuffix("IfExists")
     if base == "Null":
         return (lambda value, wanted: value == wanted), False

@@ -1,7 +1,7 @@
-"""What a stack file names and does not create: reservations, a VPC, a file system, an AMI, people. Let the account have them.
+"""Resources that a stack file names and does not create: reservations, VPC, file system, AMI, IAM principals.
 
-On AWS somebody bought, built or hired them before. `POST /local-cloud/prerequisites` takes the stack's region and its
-`gpumpi:` values (keys without the prefix); what is there already stays as it is.
+On AWS they exist before the stack. `POST /local-cloud/prerequisites` creates them from the stack's region and its
+`gpumpi:` values (keys without the prefix). Existing resources stay unchanged.
 """
 
 import copy
@@ -14,7 +14,7 @@ from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import capacity_reservations, images, instance_types, networks, placement_groups
 
 VPC_CIDR = "10.50.0.0/16"
-ANYBODY_OF_THE_ACCOUNT = json.dumps(
+ACCOUNT_TRUST_POLICY = json.dumps(
     {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}],
@@ -23,7 +23,7 @@ ANYBODY_OF_THE_ACCOUNT = json.dumps(
 
 
 def make(region: str, values: Mapping[str, Any]) -> list[str]:
-    """Make what is missing; returns the ids and names of what was made."""
+    """Create the missing resources and return their ids and names."""
     return [
         *_principals(values.get("target", {}).get("admins", [])),
         *_built_ami(region, values.get("target", {})),
@@ -38,7 +38,7 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
         kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
         path, _, name = f"/{path_and_name}".rpartition("/")
         if kind == "role" and not any(role.name == name for role in iam.roles.values()):
-            iam.create_role(name, ANYBODY_OF_THE_ACCOUNT, f"{path}/", None, "", [], "3600")
+            iam.create_role(name, ACCOUNT_TRUST_POLICY, f"{path}/", None, "", [], "3600")
             yield arn
         elif kind == "user" and name not in iam.users:
             iam.create_user("us-east-1", name, f"{path}/")
@@ -46,7 +46,7 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
 
 
 def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
-    """For a plain EC2 cluster, the AMI that somebody built with amis/; of the id that the file names, or the one it looks for."""
+    """AMI built with amis/, for an EC2 cluster (without Kubernetes): with the id in the file, or the tags it looks for."""
     if target.get("kind") != "ec2":
         return
     ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 4))}
@@ -65,7 +65,7 @@ def _tags(image: Any) -> dict[str, str]:
 
 
 def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
-    """A private subnet per id, each in a zone of its own, behind a public one with NAT; the file system has targets in each."""
+    """A private subnet per id, in different zones, with NAT in a public subnet; the file system has targets in each."""
     vpc_id, efs = network.get("vpcId"), storage.get("efs", {})
     if vpc_id is None or vpc_id in backend_of("ec2", ACCOUNT, region).vpcs:
         return

@@ -1,4 +1,4 @@
-"""Service Quotas: the EC2 quotas that decide whether a cluster can exist. The local account was granted much of each."""
+"""Service Quotas: the EC2 quotas that a cluster needs. The local account has generous ones."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,10 @@ class Quota:
     code: str
     name: str
     default: float
-    """What a new account has; vCPUs."""
+    """vCPU quota of a new AWS account."""
     usage_class: str
     granted: float = 20000
-    """What the local account has: enough for any stack."""
+    """vCPU quota of the local account: enough for any stack."""
 
 
 EC2_QUOTAS = (
@@ -50,11 +50,11 @@ _NAMES = {"ec2": "Amazon Elastic Compute Cloud (Amazon EC2)", "vpc": "Amazon Vir
 _BY_CODE = {quota.code: quota for quota in EC2_QUOTAS}
 
 _set: dict[str, float] = {}
-"""Values that the user of the local cloud chose, by code, for all regions. No resource: kept apart from moto's state."""
+"""Quotas set by the user of the local cloud, by code, for all regions. Not resources, so kept outside moto's state."""
 
 
 def install() -> None:
-    """All is registered by the decorators below."""
+    """Do nothing: the decorators below register the operations."""
 
 
 def value_of(code: str) -> float:
@@ -63,9 +63,9 @@ def value_of(code: str) -> float:
 
 
 def set_values(values: dict[str, float]) -> None:
-    """Give the account other EC2 quotas (code -> vCPUs), until the next reset."""
+    """Set the account's EC2 quotas (code -> vCPUs) until the next reset."""
     if unknown := sorted(set(values) - set(_BY_CODE)):
-        raise ValueError(f"no EC2 quota has the code {', '.join(unknown)}; there are {', '.join(sorted(_BY_CODE))}")
+        raise ValueError(f"unknown EC2 quota codes: {', '.join(unknown)}. Known: {', '.join(sorted(_BY_CODE))}")
     _set.update({code: float(value) for code, value in values.items()})
 
 

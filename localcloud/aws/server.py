@@ -19,24 +19,24 @@ log = logging.getLogger(__name__)
 
 _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
 _TICK = 0.2
-"""Seconds between looks at what has become due, for realizers' sake: clients settle it by asking."""
+"""Seconds between checks for due transitions. Needed by realizers only: client requests settle them anyway."""
 
 
 class _ServerRequest(Request):
-    """A request that came over the network: the server adds the Date header itself."""
+    """Request received over the network: the server adds the Date header itself."""
 
     from_wsgi_server = True
 
 
 class _Handler(MotoRequestHandler):
-    """Without werkzeug's line on stderr per request."""
+    """Request handler without werkzeug's log line per request."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         log.debug("%s %s", self.requestline, code)
 
 
 class Application:
-    """A WSGI application: control requests, and AWS requests by the service that they are signed for."""
+    """WSGI application for control requests and AWS requests. The signature names the AWS service."""
 
     def __init__(self) -> None:
         self._hosts = DomainDispatcherApplication(create_backend_app)
@@ -64,14 +64,14 @@ class Application:
             return 500, {"content-type": "text/plain", "x-amzn-errortype": "InternalError"}, "The local cloud failed.\n"
 
     def _service(self, environ: dict[str, Any], request: Request) -> str | None:
-        """moto's name of the service."""
+        """moto's service name."""
         host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
         service: str | None = self._hosts.get_backend_for_host(host)
         return service
 
 
 class Server:
-    """The application on a port, served by a thread per connection."""
+    """Server for the application on a port, with one thread per connection."""
 
     def __init__(self, port: int = 0) -> None:
         self._server: BaseWSGIServer = make_server("127.0.0.1", port, Application(), threaded=True, request_handler=_Handler)
@@ -83,7 +83,7 @@ class Server:
         return int(self._server.server_port)
 
     def serve(self) -> None:
-        """Until `stop` is called."""
+        """Serve until `stop` is called."""
         for name in ("127.0.0.1", "localhost"):
             listening.add(name, self.port)
         self._ticker.start()
@@ -91,7 +91,7 @@ class Server:
         self._server.server_close()
 
     def serve_also(self, listener: socket.socket) -> Callable[[], None]:
-        """Take requests from another socket too, until the returned function is called."""
+        """Also accept requests on another socket, until the returned function is called."""
         host, port = listener.getsockname()
         other = make_server(host, port, self._server.app, threaded=True, request_handler=_Handler, fd=listener.fileno())
         listening.add(host, port)
@@ -105,7 +105,7 @@ class Server:
         return end
 
     def stop(self) -> None:
-        """Take no more requests; to be called from another thread than `serve`."""
+        """Accept no more requests. Call it from another thread than `serve`."""
         self._stopping.set()
         self._server.shutdown()
 

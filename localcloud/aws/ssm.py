@@ -1,4 +1,4 @@
-"""Systems Manager: the public parameters about AMIs, for the AMIs that the local AWS has."""
+"""Systems Manager: public parameters for the AMIs of the local AWS."""
 
 import functools
 from typing import Any
@@ -37,7 +37,7 @@ def install() -> None:
 def _load(into: Any) -> None:
     for name, value in parameters(into.region_name).items():
         parameter = _PARAMETER(
-            account_id="",  # AWS's own: the ARN names no account
+            account_id="",  # owned by AWS: the ARN has no account
             name=name,
             value=value,
             parameter_type="String",

@@ -1,4 +1,4 @@
-"""Session Manager: sessions to instances that are alive, whose role lets the agent on them connect.
+"""Session Manager: sessions to running instances whose role allows the SSM agent to connect.
 
 https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-instance-profile.html
 """
@@ -18,18 +18,18 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 Open = Callable[[str, int], tuple[str, str] | None]
-"""Instance id and port -> URL and token of a way there; None: nobody is there."""
+"""Instance id and port -> URL and token of a connection; None if the instance cannot be reached."""
 DOCUMENTS = ("AWS-StartSSHSession", "AWS-StartPortForwardingSession")
 _NEEDED = ("ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:OpenDataChannel")
 _openers: list[Open] = []
 
 
 def install() -> None:
-    """All is registered by the decorators below."""
+    """Do nothing: the decorators below register the operations."""
 
 
 def connect_by(opener: Open) -> Callable[[], None]:
-    """Let sessions go by this; the returned function ends it."""
+    """Open sessions with this function; call the returned function to undo it."""
     _openers.append(opener)
     return lambda: _openers.remove(opener)
 
@@ -39,9 +39,9 @@ def start_session(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html"""
     target, document = call.params["Target"], call.params.get("DocumentName") or "SSM-SessionManagerRunShell"
     if not re.fullmatch(r"i-[0-9a-f]{8,17}", target):
-        raise AwsError("InvalidTarget", f"{target} is not the id of an instance.")
+        raise AwsError("InvalidTarget", f"{target} is not an instance id.")
     if document not in DOCUMENTS:
-        raise AwsError("InvalidDocument", f"The local cloud has sessions of {' and '.join(DOCUMENTS)} only, not of {document}.")
+        raise AwsError("InvalidDocument", f"The local cloud supports only {' and '.join(DOCUMENTS)} (got {document}).")
     port = (call.params.get("Parameters") or {}).get("portNumber", ["22"])[0]
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise AwsError("InvalidParameters", f"Invalid value for parameter portNumber: {port}")
@@ -63,7 +63,7 @@ def terminate_session(call: Call) -> dict[str, Any]:
 
 @operation("ssm", "DescribeInstanceInformation")
 def describe_instance_information(call: Call) -> dict[str, Any]:
-    """Instances whose agent is connected."""
+    """List instances whose SSM agent is connected."""
     wanted = _wanted(call.params)
     return {
         "InstanceInformationList": [
@@ -94,14 +94,14 @@ def _answers(instance_id: str) -> bool:
 
 
 def _problem(call: Call, instance_id: str) -> str:
-    """Why the instance's agent cannot be connected; empty if it can."""
+    """Why the instance's SSM agent cannot connect; empty if it can."""
     found = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
     if found.state != "running":
         return f"The instance is {found.state}."
     association = call.backend_of("ec2").iam_instance_profile_associations.get(instance_id)
     roles = association.iam_instance_profile.roles if association else []
     if not roles:
-        return "It has no instance profile with a role that lets its SSM agent connect."
+        return "It has no instance profile with a role that allows its SSM agent to connect."
     missing = [action for action in _NEEDED if not _may(roles[0], action)]
     return f"The role {roles[0].name} does not allow {', '.join(missing)}, which its SSM agent needs." if missing else ""
 

@@ -1,4 +1,4 @@
-"""Security Token Service: only roles that exist, and that trust the caller, can be assumed."""
+"""Security Token Service. Callers can only assume existing roles that trust them."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,18 +13,18 @@ from localcloud.aws.patching import operation
 
 
 class NotTrusted(Exception):
-    """There is no such role, or it does not trust the principal; the text is its ARN."""
+    """The role does not exist or does not trust the principal; the message is its ARN."""
 
 
 def install() -> None:
-    """All is registered by the decorators below."""
+    """Do nothing: the decorators below register the operations."""
 
 
 @operation("sts", "AssumeRole")
 def _assume_role(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 
-    AWS has the same words for a missing role and for one that does not trust the caller.
+    AWS returns the same error for a missing role and for one that does not trust the caller.
     """
     arn = call.params["RoleArn"]
     caller = identity.caller_arn(call)
@@ -48,9 +48,9 @@ def _assume_role(call: Call) -> dict[str, Any]:
 
 
 def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], context: Mapping[str, str] | None = None) -> bool:
-    """Whether the role's trust policy lets the principal have a session with these tags.
+    """Whether the role's trust policy allows the principal a session with these tags.
 
-    Tags need an action of their own: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
+    Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
     trust = policy_documents.parse(role.assume_role_policy_document)
     known = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
@@ -70,9 +70,9 @@ def open_session(
     tags: Mapping[str, str],
     context: Mapping[str, str],
 ) -> Any:
-    """A role's session, as moto keeps it, for a service that takes the role by itself. Raises NotTrusted.
+    """Create a role session for an AWS service that assumes the role, and return moto's record. Raises NotTrusted.
 
-    Called with the gateway's lock held.
+    Call it with the gateway's lock held.
     """
     account = arn.split(":")[4]
     role = next((role for role in backend_of("iam", account, region).roles.values() if role.arn == arn), None)
@@ -92,7 +92,7 @@ def open_session(
 
 @operation("sts", "GetSessionToken")
 def _get_session_token(call: Call) -> dict[str, Any]:
-    """moto answers with a key that it does not know afterwards."""
+    """Register the temporary key: moto returns one that it does not recognize later."""
     iam = call.backend_of("iam")
     user = iam.get_user_from_access_key_id(call.access_key)
     if user is None:
@@ -107,7 +107,7 @@ def _get_session_token(call: Call) -> dict[str, Any]:
 
 @operation("sts", "GetCallerIdentity")
 def _get_caller_identity(call: Call) -> dict[str, Any]:
-    """moto does not know whose a temporary key of GetSessionToken is, nor who signed a URL."""
+    """Resolve temporary keys and signed URLs: moto does not know the owner of a GetSessionToken key or a URL's signer."""
     if not call.access_key:
         return call.moto()
     key = call.backend_of("iam").access_keys.get(call.access_key)

@@ -1,4 +1,4 @@
-"""Requests to moto's handlers: in-process by full URL, in the server by path. Both by moto's own tables, in their order."""
+"""Dispatch to moto's handlers: in-process by full URL, in the server by path, both in the order of moto's own tables."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _Handler = Callable[[Any, str, Any], Response]
 
 
 def _backend(service: str) -> Any:
-    """A backend without state, to be asked for its URLs."""
+    """Backend without state, used only to read its URLs."""
     backends = get_backend(service)  # type: ignore[call-overload]
     return object.__new__(backends.backend) if isinstance(backends, BackendDict) else backends["global"]
 
@@ -57,7 +57,7 @@ def _forward(table: list[tuple[re.Pattern[str], _Handler]], request: Request, su
 
 
 def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Response | None:
-    """In place of moto's: a request of a botocore client in this process."""
+    """Replacement of moto's handler for requests of botocore clients in this process."""
     parsed, _host = get_equivalent_url_in_aws_domain(request.url)
     url = f"{parsed.scheme}://{parsed.netloc}{parsed.path}"
     for service, pattern in backend_url_patterns:
@@ -70,5 +70,5 @@ def _process_request(_: BotocoreStubber, request: AWSPreparedRequest) -> Respons
 
 
 def install() -> None:
-    """Let in-process clients (`mock_aws`) pass through the gateway."""
+    """Route in-process clients (`mock_aws`) through the gateway."""
     BotocoreStubber.process_request = _process_request  # type: ignore[method-assign, assignment]

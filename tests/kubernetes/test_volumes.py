@@ -285,14 +285,14 @@ def test_another_file_systems_access_point_keeps_the_pod_waiting(
     point = storage.access_point(other)
     message = waits(stored, nodes[0], "foreign", f"{file_system}::{point}")
     storage.delete(other)
-    assert message.endswith(f"access point {point} is one of file system {other}, not of {file_system}")
+    assert message.endswith(f"access point {point} belongs to file system {other}, not to {file_system}")
 
 
 def test_without_a_mount_target_in_its_zone_a_node_cannot_mount(stored: Running, nodes: list[Object], storage: Storage) -> None:
     elsewhere = storage.create("elsewhere", zone=1)
     message = waits(stored, nodes[0], "elsewhere", f"{elsewhere}::{storage.access_point(elsewhere)}")
     storage.delete(elsewhere)
-    assert message.endswith(f"has no mount target in {REGION}a of the node's VPC; it has them in {REGION}b")
+    assert message.endswith(f"has no mount target in {REGION}a of the node's VPC; its mount targets are in {REGION}b")
 
 
 def test_a_waiting_pod_starts_once_the_cause_is_fixed(stored: Running, nodes: list[Object], storage: Storage) -> None:

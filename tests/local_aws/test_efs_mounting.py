@@ -146,13 +146,13 @@ def test_another_file_systems_access_point_is_refused(world: World) -> None:
     other = world.create("other")
     world.efs.describe_file_systems()
     point = world.access_point(file_system=other)
-    assert refused(world, point).endswith(f"access point {point} is one of file system {other}, not of {world.file_system}")
+    assert refused(world, point).endswith(f"access point {point} belongs to file system {other}, not to {world.file_system}")
 
 
 def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(world: World) -> None:
     assert refused(world, instance=world.launch(subnet=1)) == (
         f"Failed to resolve {world.file_system}.efs.{REGION}.amazonaws.com: file system {world.file_system} "
-        f"has no mount target in {REGION}b of the node's VPC; it has them in {REGION}a"
+        f"has no mount target in {REGION}b of the node's VPC; its mount targets are in {REGION}a"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_mount_target_without_ingress_times_out(world: World) -> None:
     world.close()
     assert refused(world) == (
         f"mount.nfs4: Connection timed out: no security group of mount target {world.target} ({world.target_group}) "
-        "lets the node in at TCP port 2049"
+        "allows the node to connect to TCP port 2049"
     )
     world.open(IpRanges=[{"CidrIp": "10.0.0.0/24"}])
     world.mount()
@@ -178,7 +178,7 @@ def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> 
         BypassPolicyLockoutSafetyCheck=True,
     )
     assert not world.mount().read_only
-    assert refused(world, encrypted=False).endswith(f"the policy of file system {world.file_system} refuses a client without TLS")
+    assert refused(world, encrypted=False).endswith(f"the policy of file system {world.file_system} denies clients without TLS")
 
 
 def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World) -> None:

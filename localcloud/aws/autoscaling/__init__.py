@@ -1,9 +1,9 @@
-"""Auto Scaling where moto falls short of AWS."""
+"""Auto Scaling operations where moto falls short of AWS."""
 
 import importlib
 
 _PARTS = ("activities", "capacity", "group_calls", "hook_calls", "refreshes", "tags")
-"""Modules of this package. Importing one registers its operations; its `install()`, if it has one, amends moto's classes."""
+"""Modules of this package. Importing one registers its operations; its `install()`, if any, patches moto's classes."""
 
 
 def install() -> None:

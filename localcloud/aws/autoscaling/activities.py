@@ -1,4 +1,4 @@
-"""What groups did, and what they tried in vain.
+"""Scaling activities of groups, successful and failed.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-verify-scaling-activity.html
 """
@@ -15,12 +15,12 @@ from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import page
 from localcloud.aws.patching import operation, state_of
 
-MAXIMUM_KEPT = 1000  # AWS keeps six weeks
+MAXIMUM_KEPT = 1000  # AWS keeps activities for six weeks
 
 
 @dataclass
 class Activity:
-    """One instance launched or terminated, or not."""
+    """Launch or termination of one instance, successful or not."""
 
     group: str
     group_arn: str
@@ -29,7 +29,7 @@ class Activity:
     status: str = "InProgress"
     message: str | None = None
     error_code: str | None = None
-    """EC2's code, if the launch was refused."""
+    """EC2's error code, if the launch failed."""
     zone: str | None = None
     subnet_id: str | None = None
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -40,7 +40,7 @@ class Activity:
         self.status, self.ended = status, datetime.now(UTC)
 
     def shown(self) -> dict[str, Any]:
-        """As DescribeScalingActivities shows it."""
+        """The activity as DescribeScalingActivities shows it."""
         details = {"Subnet ID": self.subnet_id, "Availability Zone": self.zone}
         return {
             "ActivityId": self.id,
@@ -58,7 +58,7 @@ class Activity:
 
 
 class Activities:
-    """Those of one account and region, oldest first."""
+    """Activities of one account and region, oldest first."""
 
     def __init__(self) -> None:
         self.log: list[Activity] = []
@@ -77,7 +77,7 @@ def of_group(backend: Any, name: str) -> list[Activity]:
 
 
 def forget(backend: Any, name: str) -> None:
-    """The group is gone. (AWS shows its activities for six more weeks to those who ask for deleted groups.)"""
+    """Drop the activities of a deleted group. (AWS shows them for six more weeks with IncludeDeletedGroups.)"""
     log = state_of(backend, Activities).log
     log[:] = [activity for activity in log if activity.group != name]
 
@@ -95,8 +95,8 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     activities = list(reversed(state_of(backend, Activities).log)) if name is None else of_group(backend, name)
     if ids:
         activities = [activity for activity in activities if activity.id in ids]
-    for asked in params.get("Filters", ()):
-        if asked["Name"] == "Status":
-            activities = [activity for activity in activities if activity.status in asked["Values"]]
+    for item_filter in params.get("Filters", ()):
+        if item_filter["Name"] == "Status":
+            activities = [activity for activity in activities if activity.status in item_filter["Values"]]
     activities, token = page(activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")})
     return {"Activities": [activity.shown() for activity in activities], **token}

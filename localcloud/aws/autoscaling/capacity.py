@@ -1,4 +1,4 @@
-"""A group's instances follow its desired capacity: launched over its zones, let go when too many, replaced when lost."""
+"""Reconcile a group's instances with its desired capacity: launch across zones, scale in, replace lost ones."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,19 +17,19 @@ from localcloud.aws.errors import AwsError
 LAUNCHING = hooks.LAUNCHING
 TERMINATING = hooks.TERMINATING
 COUNTED = ("Pending", "Pending:Wait", "Pending:Proceed", "InService", "Quarantined")
-"""Lifecycle states of the instances that make up the capacity."""
+"""Lifecycle states that count toward the capacity."""
 LEAVING = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated")
 
 
 def install() -> None:
-    """moto's groups launch through here."""
+    """Make moto's groups launch through this module."""
     group: Any = FakeAutoScalingGroup
     group.set_desired_capacity = _set_desired
     group.replace_autoscaling_group_instances = lambda self, count, tags: reconcile(self, _difference())
 
 
 def _set_desired(group: Any, capacity: int | None) -> None:
-    """In place of moto's, which calls it before the group is known, too."""
+    """Replace moto's method, which also runs before the group is registered."""
     group.desired_capacity = group.min_size if capacity is None else capacity
     if group.name in group.autoscaling_backend.autoscaling_groups:
         reconcile(group, _difference())
@@ -44,9 +44,9 @@ def members(group: Any, states: Sequence[str] = COUNTED) -> list[Any]:
 
 
 def reconcile(group: Any, cause: str) -> list[Activity]:
-    """Launch what is missing, let go what is too much; the activities this took.
+    """Launch missing instances, or remove surplus ones. Returns the resulting activities.
 
-    After a launch that EC2 refuses AWS tries again, at growing intervals; here the next change of the group does.
+    AWS retries a failed launch at growing intervals; here the next change of the group retries it.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
     before, wanted = len(members(group)), launch_data.target(group)
@@ -54,7 +54,7 @@ def reconcile(group: Any, cause: str) -> list[Activity]:
     if before < wanted and "Launch" not in suspended:
         done = _launch_missing(group, wanted, cause)
     elif before > wanted and "Terminate" not in suspended:
-        done = _let_go_surplus(group, before - wanted, cause)
+        done = _terminate_surplus(group, before - wanted, cause)
     _update_targets(group)
     if done:
         group_events.publish("changed", group)
@@ -82,7 +82,7 @@ def _launch_missing(group: Any, wanted: int, cause: str) -> list[Activity]:
 
 
 def _launch_one(group: Any, place: Place, cause: str) -> Activity:
-    """One instance, of the first type that EC2 can launch there."""
+    """Launch one instance, of the first type that EC2 can launch there."""
     instances = [state.instance for state in members(group)]
     spots = sum(instance.lifecycle == "spot" for instance in instances)
     spot = launch_data.is_spot(group, len(instances) - spots, spots)
@@ -128,9 +128,9 @@ def _activity(group: Any, place: Place, description: str, cause: str) -> Activit
 
 
 def _running(group: Any, state: Any) -> None:
-    """The instance runs: it waits for the group's launch hooks, or is in service."""
+    """Handle an instance that started to run: it waits for the group's launch hooks, or is in service."""
     if state.lifecycle_state != "Pending":
-        return  # on its way out already
+        return  # already terminating
     instance_events.publish("changed", state.instance)
     if hooks.wait(group, state, LAUNCHING):
         state.lifecycle_state, state.activity.status = "Pending:Wait", "MidLifecycleAction"
@@ -145,7 +145,7 @@ def in_service(group: Any, state: Any) -> None:
     group_events.publish("changed", group)
 
 
-def _let_go_surplus(group: Any, count: int, cause: str) -> list[Activity]:
+def _terminate_surplus(group: Any, count: int, cause: str) -> list[Activity]:
     known = {
         state.instance_id: state for state in members(group) if state.lifecycle_state in ("Pending", "Pending:Wait", "InService")
     }
@@ -155,7 +155,7 @@ def _let_go_surplus(group: Any, count: int, cause: str) -> list[Activity]:
     for instance_id in chosen:
         left -= 1
         text = f"At {activities.moment()} an instance was taken out of service {cause}"
-        done.append(let_go(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
+        done.append(start_termination(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
     return done
 
 
@@ -170,8 +170,8 @@ def _as_member(state: Any) -> Member:
     )
 
 
-def let_go(group: Any, state: Any, cause: str) -> Activity:
-    """Terminate a member, after the group's termination hooks."""
+def start_termination(group: Any, state: Any, cause: str) -> Activity:
+    """Terminate a member after the group's termination hooks."""
     place = Place(state.instance.placement.zone, state.instance.subnet_id)
     activity = _activity(group, place, f"Terminating EC2 instance: {state.instance_id}", cause)
     hooks.forget(state)
@@ -197,7 +197,7 @@ def _gone(group: Any, state: Any) -> None:
 
 
 def instances_stopped(backend: Any, ids: Sequence[str]) -> None:
-    """Instances do not run any more, or somebody says that they are unhealthy: their groups replace them.
+    """Replace instances that stopped running or were reported unhealthy.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-health-checks.html
     """
@@ -208,13 +208,13 @@ def instances_stopped(backend: Any, ids: Sequence[str]) -> None:
         for state in lost:
             state.health_status = "Unhealthy"
             text = f"At {activities.moment()} an instance was taken out of service in response to an EC2 instance health check"
-            let_go(group, state, f"{text} failure.")
+            start_termination(group, state, f"{text} failure.")
         if lost:
             reconcile(group, "in response to an EC2 instance health check failure")
 
 
 def instances_gone(backend: Any, ids: Sequence[str]) -> None:
-    """Somebody terminated instances in EC2: their groups notice, and replace them."""
+    """Replace instances that were terminated directly in EC2."""
     for group in list(backend.autoscaling_groups.values()):
         lost = [state for state in group.instance_states if state.instance_id in ids and state.lifecycle_state not in LEAVING]
         for state in lost:
@@ -232,7 +232,7 @@ def instances_gone(backend: Any, ids: Sequence[str]) -> None:
 
 
 def _update_targets(group: Any) -> None:
-    """Load balancers follow, as in moto."""
+    """Update the attached load balancers, as moto does."""
     backend = group.autoscaling_backend
     if group.name in backend.autoscaling_groups:
         backend.update_attached_elbs(group.name)
@@ -240,7 +240,7 @@ def _update_targets(group: Any) -> None:
 
 
 def refusals(group: Any) -> list[AwsError]:
-    """EC2's refusals of the group's launches since it last had the capacity it wants, newest first."""
+    """EC2's launch errors since the group last reached its desired capacity, newest first."""
     found = []
     for activity in activities.of_group(group.autoscaling_backend, group.name):
         if activity.error_code is None:

@@ -1,4 +1,4 @@
-"""Auto Scaling's refusals. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html"""
+"""Auto Scaling's errors. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html"""
 
 from typing import Any
 

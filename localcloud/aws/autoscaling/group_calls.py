@@ -1,4 +1,4 @@
-"""The operations on groups.
+"""Operations on groups.
 
 https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 """
@@ -25,7 +25,7 @@ _EXTRA = {
     "AvailabilityZoneDistribution": "zone_distribution",
     "CapacityReservationSpecification": "capacity_reservation_specification",
 }
-"""Parameters that moto drops -> where they are kept on its record of the group."""
+"""Parameters that moto drops -> attribute of moto's record of the group that stores them."""
 
 
 @operation("autoscaling", "CreateAutoScalingGroup")
@@ -34,7 +34,7 @@ def create_auto_scaling_group(call: Call) -> None:
 
 
 def create(backend: Any, params: Mapping[str, Any]) -> Any:
-    """A new group, as CreateAutoScalingGroup makes it; moto's record of it."""
+    """Create a group, as CreateAutoScalingGroup does, and return moto's record of it."""
     name = params.get("AutoScalingGroupName")
     check_name(backend, name)
     if name in backend.autoscaling_groups:
@@ -113,7 +113,7 @@ def update_auto_scaling_group(call: Call) -> None:
 
 
 def update(group: Any, params: Mapping[str, Any]) -> None:
-    """Change a group, as UpdateAutoScalingGroup does: what is not given stays."""
+    """Change a group, as UpdateAutoScalingGroup does. Omitted settings stay unchanged."""
     least, most = params.get("MinSize", group.min_size), params.get("MaxSize", group.max_size)
     desired = params.get("DesiredCapacity")
     check_sizes(least, desired, most)
@@ -176,7 +176,7 @@ def delete_auto_scaling_group(call: Call) -> None:
 
 
 def delete(group: Any, force: bool) -> None:
-    """Remove a group; with force, its instances too."""
+    """Delete a group; with force, also its instances."""
     if group.instance_states and not force:
         raise AwsError(
             "ResourceInUse",
@@ -191,7 +191,7 @@ def delete(group: Any, force: bool) -> None:
     for state in list(group.instance_states):
         if state.lifecycle_state != "Terminating":
             hooks.forget(state)
-            capacity.let_go(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
+            capacity.start_termination(group, state, f"At {activities.moment()} the AutoScalingGroup was deleted.")
     durations.schedule(group, "status", "Delete in progress", None, "autoscaling-group-delete", then=lambda: _forget(group))
 
 
@@ -252,7 +252,7 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
             )
         group.desired_capacity = before - 1
         text += f", shrinking the capacity from {before} to {group.desired_capacity}"
-    activity = capacity.let_go(group, state, f"{text}.")
+    activity = capacity.start_termination(group, state, f"{text}.")
     capacity.reconcile(group, "in response to a difference between desired and actual capacity")
     return activity.shown()
 

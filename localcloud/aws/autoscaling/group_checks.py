@@ -1,4 +1,4 @@
-"""What Auto Scaling refuses of a group.
+"""Validation of Auto Scaling groups.
 
 https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 """
@@ -23,7 +23,7 @@ LAUNCH_TIME_CODES = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""EC2's refusals that depend on place and moment: a group is made nevertheless, and its launches fail."""
+"""EC2 errors that depend on place and time: they do not prevent the group, but its launches fail."""
 HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 
 
@@ -44,7 +44,7 @@ def check_sizes(least: int, desired: int | None, most: int) -> None:
 
 
 def check_options(ec2: Any, params: Mapping[str, Any]) -> None:
-    """The parts that creation and update have in common."""
+    """Run the checks that creation and update share."""
     if params.get("VPCZoneIdentifier"):
         _check_subnets(ec2, [subnet_id.strip() for subnet_id in params["VPCZoneIdentifier"].split(",")])
     for policy in params.get("TerminationPolicies", ()):
@@ -70,7 +70,7 @@ def _check_subnets(ec2: Any, ids: list[str]) -> None:
 
 
 def check_template(ec2: Any, params: Mapping[str, Any]) -> None:
-    """The launch template exists, with that version."""
+    """Check that the launch template and its version exist."""
     specification = params.get("LaunchTemplate")
     mixed = params.get("MixedInstancesPolicy")
     if mixed:
@@ -88,7 +88,7 @@ def check_template(ec2: Any, params: Mapping[str, Any]) -> None:
 
 
 def check_launch(group: Any) -> None:
-    """EC2 would launch such an instance somewhere: Auto Scaling tries before it makes or changes the group."""
+    """Check that EC2 can launch it somewhere, as Auto Scaling does before it creates or changes a group."""
     place = launch_data.places(group)[0]
     try:
         data = launch_data.build(group, place, launch_data.overrides(group)[0], launch_data.is_spot(group, 0, 0))

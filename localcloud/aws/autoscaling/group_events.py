@@ -1,4 +1,4 @@
-"""What realizers hear of groups."""
+"""Events about groups, for realizers."""
 
 from typing import Any
 

@@ -6,7 +6,7 @@ from localcloud.aws.autoscaling import launch_data
 
 
 def shown(group: Any) -> dict[str, Any]:
-    """As DescribeAutoScalingGroups shows it."""
+    """The group as DescribeAutoScalingGroups shows it."""
     template = group.ec2_launch_template
     mixed = group.mixed_instances_policy
     return {
@@ -78,7 +78,7 @@ def _specification(group: Any) -> dict[str, Any]:
 
 
 def template_of(state: Any) -> dict[str, str] | None:
-    """The version that the instance was launched with."""
+    """Launch template version that the instance was launched with."""
     version = getattr(state, "template_version", None)
     if version is None:
         return None
@@ -101,7 +101,7 @@ def _instance(state: Any) -> dict[str, Any]:
 
 
 def instance_shown(state: Any) -> dict[str, Any]:
-    """As DescribeAutoScalingInstances shows it."""
+    """The instance as DescribeAutoScalingInstances shows it."""
     return {
         **_instance(state),
         "AutoScalingGroupName": state.auto_scaling_group.name,

@@ -1,4 +1,4 @@
-"""The operations on lifecycle hooks, and how the wait for one ends.
+"""Operations on lifecycle hooks, and the end of a wait.
 
 https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html
 """
@@ -58,7 +58,7 @@ def record_lifecycle_action_heartbeat(call: Call) -> None:
 
 
 def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
-    """The wait that a call is about, by token or by instance."""
+    """Find the wait that a call names, by token or by instance."""
     params, group = call.params, group_named(call.backend, call.params.get("AutoScalingGroupName"))
     token, instance_id = params.get("LifecycleActionToken"), params.get("InstanceId")
     for state in group.instance_states:
@@ -71,7 +71,7 @@ def _active(call: Call) -> tuple[Any, Any, hooks.Waiting]:
 
 
 def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> None:
-    """One hook is done. ABANDON ends all other waits of a launch, and the instance with it."""
+    """Complete one hook. ABANDON ends all other waits of a launch and terminates the instance."""
     state.waiting.remove(waiting)
     if result == "ABANDON":
         state.waiting = []
@@ -83,12 +83,12 @@ def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> No
         capacity.in_service(group, state)
     else:
         state.activity.end("Cancelled")
-        capacity.let_go(group, state, "The lifecycle action of the launch was abandoned.")
+        capacity.start_termination(group, state, "The lifecycle action of the launch was abandoned.")
         capacity.reconcile(group, "in response to a difference between desired and actual capacity")
 
 
 def end_overdue(backend: Any) -> None:
-    """Waits whose time is up end with the hook's default result."""
+    """End waits that timed out, with the hook's default result."""
     moment = time.monotonic()
     for group in list(backend.autoscaling_groups.values()):
         for state in list(group.instance_states):

@@ -1,4 +1,4 @@
-"""Lifecycle hooks: an instance waits until somebody says that it may go on, or until time is up.
+"""Lifecycle hooks: an instance waits until a client completes the hook, or until it times out.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
 """
@@ -19,7 +19,7 @@ MAXIMUM_HOOKS = 50
 
 @dataclass
 class Hook:
-    """One lifecycle hook of a group."""
+    """Lifecycle hook of a group."""
 
     name: str
     auto_scaling_group_name: str
@@ -31,7 +31,7 @@ class Hook:
     metadata: str | None = None
 
     def shown(self) -> dict[str, Any]:
-        """As DescribeLifecycleHooks shows it."""
+        """The hook as DescribeLifecycleHooks shows it."""
         return {
             "LifecycleHookName": self.name,
             "AutoScalingGroupName": self.auto_scaling_group_name,
@@ -52,7 +52,7 @@ class Waiting:
     hook: Hook
     token: str
     deadline: float
-    """Seconds of this machine's clock: AWS's timeouts are not shortened with the delays."""
+    """Monotonic time, in seconds. The duration factor does not shorten these timeouts."""
 
 
 def of_group(backend: Any, group: str) -> list[Hook]:
@@ -60,7 +60,7 @@ def of_group(backend: Any, group: str) -> list[Hook]:
 
 
 def wait(group: Any, state: Any, transition: str) -> bool:
-    """Let the instance wait for the group's hooks of that transition; False if there are none."""
+    """Make the instance wait for the group's hooks of that transition. Returns False if there are none."""
     found = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in found]
     return bool(found)
@@ -71,7 +71,7 @@ def forget(state: Any) -> None:
 
 
 def put(backend: Any, group: str, given: dict[str, Any]) -> None:
-    """Make a hook, or change the one of that name."""
+    """Create a hook, or change the one with that name."""
     name = given.get("LifecycleHookName")
     if not name:
         raise invalid("Lifecycle hook name must be specified")

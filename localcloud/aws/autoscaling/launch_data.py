@@ -1,4 +1,4 @@
-"""What a group launches: launch data as EC2 takes it, from the launch template, overrides or the launch configuration."""
+"""Launch data of a group, in EC2's form, from its launch template, overrides or launch configuration."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from localcloud.aws.ec2 import launch
 
 
 def places(group: Any) -> list[Place]:
-    """The group's subnets as listed, or its zones."""
+    """The group's subnets in listed order, or its zones."""
     if group.vpc_zone_identifier:
         subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
         return [Place(subnet.availability_zone, subnet.id) for subnet in subnets]
@@ -17,19 +17,19 @@ def places(group: Any) -> list[Place]:
 
 
 def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
-    """The instance types of a mixed group, the preferred one first; one empty override for a plain group."""
+    """Instance types of a mixed group, preferred one first. Other groups have one empty override."""
     mixed = group.mixed_instances_policy or {}
     return mixed.get("LaunchTemplate", {}).get("Overrides") or ({},)
 
 
 def target(group: Any) -> int:
-    """How many instances make up the desired capacity."""
+    """Number of instances that make up the desired capacity."""
     weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))
 
 
 def is_spot(group: Any, on_demand: int, spot: int) -> bool:
-    """Whether the next instance is a spot instance, given how many of both there are."""
+    """Whether the next instance is a Spot Instance, given the current numbers of both kinds."""
     mixed = group.mixed_instances_policy
     if not mixed:
         return False
@@ -43,13 +43,13 @@ def is_spot(group: Any, on_demand: int, spot: int) -> bool:
 
 
 def template_version(group: Any) -> Any:
-    """The version of the launch template that new instances get; None for a launch configuration."""
+    """Launch template version for new instances; None for a launch configuration."""
     template = group.ec2_launch_template
     return template.get_version(group.launch_template_version) if template else None
 
 
 def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> dict[str, Any]:
-    """Launch data for one instance in one place."""
+    """Launch data for one instance in one subnet or zone."""
     version = template_version(group)
     if version is None:
         data = _of_configuration(group.launch_config)
@@ -75,7 +75,7 @@ def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> 
 
 
 def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
-    """The group's subnet goes to each interface, since EC2 takes no instance-level subnet beside interfaces."""
+    """Set the group's subnet on each interface: EC2 rejects an instance-level subnet together with interfaces."""
     interfaces = data.get("NetworkInterfaces")
     if not interfaces:
         return {**data, "SubnetId": subnet_id}

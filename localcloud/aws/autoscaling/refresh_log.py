@@ -1,4 +1,4 @@
-"""The instance refreshes that groups have had."""
+"""Instance refreshes of groups, past and current."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ ACTIVE = ("Pending", "InProgress", "Cancelling")
 
 @dataclass
 class Refresh:
-    """One refresh of a group."""
+    """Instance refresh of a group."""
 
     group: str
     preferences: dict[str, Any]
@@ -24,7 +24,7 @@ class Refresh:
     id: str = field(default_factory=lambda: str(mock_random.uuid4()))
 
     def shown(self) -> dict[str, Any]:
-        """As DescribeInstanceRefreshes shows it."""
+        """The refresh as DescribeInstanceRefreshes shows it."""
         return {
             "InstanceRefreshId": self.id,
             "AutoScalingGroupName": self.group,
@@ -39,7 +39,7 @@ class Refresh:
 
 
 class Refreshes:
-    """Those of one account and region, oldest first."""
+    """Refreshes of one account and region, oldest first."""
 
     def __init__(self) -> None:
         self.log: list[Refresh] = []
@@ -50,7 +50,7 @@ def of(backend: Any) -> list[Refresh]:
 
 
 def forget(backend: Any, group: str) -> None:
-    """The group is gone."""
+    """Drop the refreshes of a deleted group."""
     log = of(backend)
     log[:] = [item for item in log if item.group != group]
 

@@ -1,7 +1,7 @@
-"""Instance refresh: a group's instances replaced by ones of its current launch template.
+"""Instance refresh: replace a group's instances by ones from its current launch template.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-instance-refresh.html
-All instances are replaced at once: what AWS does in batches with a minimum of healthy instances, happens here in one step.
+Replaces all instances at once. AWS works in batches and keeps a minimum of healthy instances.
 """
 
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def _replace(group: Any, refresh: Refresh) -> None:
         used = getattr(state, "template_version", None)
         is_current = used is not None and used.number == version
         if not (is_current and refresh.preferences.get("SkipMatching")):
-            capacity.let_go(
+            capacity.start_termination(
                 group, state, f"At {activities.moment()} an instance was taken out of service in response to an instance refresh."
             )
     capacity.reconcile(group, "in response to an instance refresh")

@@ -1,4 +1,4 @@
-"""Where a group's next instance goes and which one goes first: pure.
+"""Placement of a group's next instance and choice of the instance to terminate. Pure functions.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (balance over zones)
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Member:
-    """What the choice needs to know of an instance."""
+    """Properties of an instance that decide whether it is terminated."""
 
     id: str
     zone: str
@@ -40,13 +40,13 @@ class Member:
 
 
 def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in_use: Sequence[str | None]) -> list[Place]:
-    """The places in the order in which to try them: the emptiest zone first, there the emptiest subnet, else as listed."""
+    """Places in the order to try: by fewest instances in the zone, then in the subnet, then in listed order."""
     in_zone, in_subnet = Counter(zones_in_use), Counter(subnets_in_use)
     return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
 
 
 def to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
-    """Ids of the members to let go: one by one from the fullest zone, there by the policies; never a protected one."""
+    """Ids of the members to terminate: one by one from the fullest zone, by policy there; never a protected one."""
     left = list(members)
     chosen: list[str] = []
     while len(chosen) < count:

@@ -1,4 +1,4 @@
-"""Tags of groups; those with PropagateAtLaunch go to instances launched from then on.
+"""Tags of groups. Instances launched later inherit those with PropagateAtLaunch.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """
@@ -65,8 +65,8 @@ def delete_tags(call: Call) -> None:
 @operation("autoscaling", "DescribeTags")
 def describe_tags(call: Call) -> dict[str, Any]:
     tags = [tag for group in call.backend.autoscaling_groups.values() for tag in group.tags]
-    for asked in call.params.get("Filters", ()):
-        name, wanted = asked["Name"], asked.get("Values", [])
+    for item_filter in call.params.get("Filters", ()):
+        name, wanted = item_filter["Name"], item_filter.get("Values", [])
         if name not in _FILTERS:
             raise invalid(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
         tags = [tag for tag in tags if _value(tag, name) in wanted]

@@ -1,4 +1,4 @@
-"""EC2 where moto falls short of AWS."""
+"""EC2 operations where moto falls short of AWS."""
 
 import importlib
 from typing import Any
@@ -30,7 +30,7 @@ _PARTS = (
     "vpc_endpoint_calls",
     "vpcs",
 )
-"""Modules of this package. Importing one registers its operations; its `install()`, if it has one, amends moto's classes."""
+"""Modules of this package. Importing one registers its operations; its `install()`, if any, patches moto's classes."""
 
 
 def install() -> None:

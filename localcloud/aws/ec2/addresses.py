@@ -1,6 +1,7 @@
-"""Private addresses of subnets: each is handed out once.
+"""Private addresses of subnets. Each is assigned only once.
 
-The first four addresses of a subnet and the last are AWS's: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
+AWS reserves the first four addresses and the last one of each subnet:
+https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 """
 
 import ipaddress
@@ -22,7 +23,7 @@ def install() -> None:
 
 
 def free_count(subnet: Any) -> int:
-    """As DescribeSubnets shows it."""
+    """Number of free addresses, as DescribeSubnets reports it."""
     return int(subnet._available_ip_addresses) - len(subnet._subnet_ips)
 
 
@@ -34,7 +35,7 @@ def none_left(subnet: Any) -> AwsError:
 
 
 def _next_free(subnet: Any, holder: Any) -> str:
-    """The lowest free address, in the way of moto's method, which fails with StopIteration when there is none."""
+    """The lowest free address. Like moto's method, it raises StopIteration when none is left."""
     if free_count(subnet) <= 0:
         raise none_left(subnet)
     taken, reserved = subnet._subnet_ips, subnet._reserved_ips
@@ -47,7 +48,7 @@ def _next_free(subnet: Any, holder: Any) -> str:
 
 
 def _take(subnet: Any, address: str, holder: Any) -> None:
-    """Give the holder the address that it asks for."""
+    """Assign the requested address to the holder."""
     if subnet._subnet_ips.get(address) is not holder:
         refuse_unless_free(subnet, address)
     subnet._subnet_ips[address] = holder
@@ -55,7 +56,7 @@ def _take(subnet: Any, address: str, holder: Any) -> None:
 
 def refuse_unless_free(subnet: Any, address: str) -> None:
     if ipaddress.ip_address(address) not in subnet.cidr:
-        # moto's EFS looks for "IP" and "CIDR" in this text.
+        # moto's EFS searches this text for "IP" and "CIDR".
         raise AwsError(
             "InvalidParameterValue", f"Address does not fall within the subnet's address range (IP {address}, CIDR {subnet.cidr})"
         )

@@ -1,4 +1,4 @@
-"""The operations on capacity reservations.
+"""Operations on capacity reservations.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html
 """
@@ -31,7 +31,7 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
             raise missing(name[0].lower() + name[1:])
     zone = _checked_zone(call)
     _check(call, zone)
-    tags = tagging.asked_for(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
     end_dry_run(call)
     reservation = CapacityReservation(
         id=random_id("cr"),
@@ -132,7 +132,7 @@ def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
     _refuse_unless_ours(reservation)
     end_dry_run(call)
     reservation.state = "cancelled"
-    reservation.users.clear()  # they run on, outside of it
+    reservation.users.clear()  # the instances keep running, outside the reservation
     return {"Return": True}
 
 
@@ -147,7 +147,7 @@ def _refuse_unless_ours(reservation: CapacityReservation) -> None:
 
 
 def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
-    """As DescribeCapacityReservations shows it."""
+    """The reservation as DescribeCapacityReservations shows it."""
     return {
         "CapacityReservationId": reservation.id,
         "CapacityReservationArn": (

@@ -23,7 +23,7 @@ Match = Literal["open", "targeted"]
 
 @dataclass
 class CapacityReservation:
-    """Instances of one type in one zone that are kept for this account."""
+    """Reserved capacity for one instance type in one zone."""
 
     id: str
     instance_type: str
@@ -37,13 +37,13 @@ class CapacityReservation:
     ebs_optimized: bool = False
     placement_group_arn: str | None = None
     resource_group_arn: str | None = None
-    """Of the resource group it is in, if any (a launch may target the group)."""
+    """ARN of its resource group, if any (a launch may target the group)."""
     created: datetime = field(default_factory=utcnow)
     start: datetime = field(default_factory=utcnow)
     end: datetime | None = None
     client_token: str | None = None
     users: set[str] = field(default_factory=set)
-    """Ids of the instances that run in it."""
+    """Ids of the instances running in the reservation."""
 
     @property
     def available(self) -> int:
@@ -51,7 +51,7 @@ class CapacityReservation:
 
 
 class CapacityReservations:
-    """Those of one account and region, by id."""
+    """Reservations of one account and region, by id."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, CapacityReservation] = {}
@@ -76,7 +76,7 @@ def add(backend: Any, reservation: CapacityReservation) -> CapacityReservation:
 
 
 def release(backend: Any, instance_id: str) -> None:
-    """The instance no longer runs in a reservation."""
+    """Remove the instance from the reservation it runs in."""
     for reservation in all_reservations(backend):
         reservation.users.discard(instance_id)
 
@@ -95,12 +95,12 @@ def seed(
     days: int = 1,
     account: str = ACCOUNT,
 ) -> str:
-    """Let the account have a reservation, as if bought earlier; returns its id. A capacity block is always targeted."""
+    """Add a reservation to the account, as if bought earlier, and return its id. A capacity block is always targeted."""
     region = zone[:-1]
     if zone not in instance_types.offered_zones(region).get(instance_type, ()):
         raise ValueError(f"{instance_type} is not offered in {zone}")
     if count < 1:
-        raise ValueError(f"a reservation is of 1 instance or more, not {count}")
+        raise ValueError(f"a reservation needs at least 1 instance (got {count})")
     reservation = CapacityReservation(
         id=reservation_id or random_id("cr"),
         instance_type=instance_type,

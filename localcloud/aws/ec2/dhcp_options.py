@@ -1,4 +1,4 @@
-"""Each region has a set of DHCP options that its VPCs use unless told otherwise.
+"""Default DHCP option set of each region. VPCs use it unless they name another one.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/DHCPOptionSet.html
 """
@@ -35,6 +35,6 @@ def _init(self: Any) -> None:
 
 
 def _delete_unless_default(self: Any, options_id: str | None) -> None:
-    """moto deletes a VPC's options with the VPC; AWS keeps them, the default ones in any case."""
+    """Keep the DHCP options when their VPC is deleted, as AWS does (at least for the default set); moto deletes them."""
     if options_id != default_id(self):
         _delete(self, options_id)

@@ -1,4 +1,4 @@
-"""Operations that moto carries out even when asked only whether they would succeed."""
+"""DryRun for operations that moto would carry out despite the flag."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""AWS's own endpoint services, by name.
+"""AWS's own VPC endpoint services, by name.
 
 https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html
 """
@@ -14,7 +14,7 @@ _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
 
 
 def check(backend: Any, name: str, kind: str) -> None:
-    """The service exists in the region and has endpoints of that kind."""
+    """Check that the service exists in the region and has endpoints of that type."""
     prefix = f"com.amazonaws.{backend.region_name}."
     short = name.removeprefix(prefix)
     own = [item for item in backend.configurations.values() if item.service_name == name]
@@ -30,7 +30,7 @@ def check(backend: Any, name: str, kind: str) -> None:
 
 
 def private_dns_name(name: str, region: str) -> str:
-    """The name that a private endpoint takes over in its VPC."""
+    """The DNS name that an endpoint with private DNS overrides in its VPC."""
     short = name.rpartition(f".{region}.")[2]
     if short.startswith("ecr."):
         part = short.removeprefix("ecr.")

@@ -1,4 +1,4 @@
-"""The `Filters` of EC2's Describe operations, and their pages."""
+"""Filters and pagination of EC2's Describe operations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -16,13 +16,13 @@ def keep(
     value: Mapping[str, Callable[[Item], Values]],
     tags: Callable[[Item], Mapping[str, str]],
 ) -> list[Item]:
-    """The items that pass all filters; `value` reads an item's value by the filter's name.
+    """Return the items that match all filters; `value` reads an item's value for a filter name.
 
-    A filter that AWS does not know is refused.
+    Raises an error for a filter that AWS does not know.
     """
     kept = list(items)
-    for asked in filters or ():
-        name, wanted = asked.get("Name", "null"), asked.get("Values", [])
+    for item_filter in filters or ():
+        name, wanted = item_filter.get("Name", "null"), item_filter.get("Values", [])
         reader = _reader(name, value, tags)
         kept = [item for item in kept if _matches(reader(item), wanted)]
     return kept
@@ -52,7 +52,7 @@ def _matches(actual: Values, wanted: Sequence[str]) -> bool:
 
 
 def page(items: Sequence[Item], params: Mapping[str, Any]) -> tuple[list[Item], dict[str, str]]:
-    """The items of the page asked for by `MaxResults` and `NextToken`, and the answer's `NextToken`."""
+    """Return the page selected by `MaxResults` and `NextToken`, and the `NextToken` for the response."""
     start = int(params.get("NextToken") or 0)
     end = start + int(params.get("MaxResults") or len(items) or 1)
     return list(items[start:end]), {"NextToken": str(end)} if end < len(items) else {}

@@ -1,4 +1,4 @@
-"""CreateFlowLogs names the resources it failed for instead of failing.
+"""VPC flow logs. CreateFlowLogs lists the resources that it failed for; the call itself succeeds.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFlowLogs.html
 """
@@ -27,9 +27,9 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
         params.get("MaxAggregationInterval", 600),
         params.get("DeliverLogsPermissionArn"),
     )
-    tags = tagging.asked_for(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
     end_dry_run(call)
-    made: list[str] = []
+    created: list[str] = []
     failed: list[dict[str, Any]] = []
     for resource_id in params["ResourceIds"]:
         try:
@@ -40,8 +40,8 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
             failed.append({"ResourceId": resource_id, "Error": {"Code": str(error.code), "Message": str(error.message)}})
         else:
             flow_log.add_tags(tags)
-            made.append(flow_log.id)
-    return {"FlowLogIds": made, "Unsuccessful": failed, "ClientToken": params.get("ClientToken")}
+            created.append(flow_log.id)
+    return {"FlowLogIds": created, "Unsuccessful": failed, "ClientToken": params.get("ClientToken")}
 
 
 def _check(params: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Internet gateways and elastic addresses: what keeps them.
+"""Internet gateways and Elastic IP addresses, and what blocks their deletion.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DetachInternetGateway.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
@@ -15,7 +15,7 @@ from localcloud.aws.patching import operation
 
 @operation("ec2", "CreateInternetGateway")
 def create_internet_gateway(call: Call) -> dict[str, Any]:
-    tagging.asked_for(call.params.get("TagSpecifications"), "internet-gateway")
+    tagging.requested(call.params.get("TagSpecifications"), "internet-gateway")
     end_dry_run(call)
     return call.moto()
 
@@ -31,7 +31,7 @@ def attach_internet_gateway(call: Call) -> dict[str, Any]:
 
 
 def attached_to(backend: Any, vpc_id: str) -> Any:
-    """The VPC's internet gateway, if it has one."""
+    """The VPC's internet gateway, if any."""
     attached = [item for item in backend.internet_gateways.values() if item.vpc is not None and item.vpc.id == vpc_id]
     return attached[0] if attached else None
 
@@ -71,7 +71,7 @@ def address(backend: Any, allocation_id: str) -> Any:
 
 @operation("ec2", "AllocateAddress")
 def allocate_address(call: Call) -> dict[str, Any]:
-    tagging.asked_for(call.params.get("TagSpecifications"), "elastic-ip")
+    tagging.requested(call.params.get("TagSpecifications"), "elastic-ip")
     end_dry_run(call)
     answer = call.moto()
     return {**answer, "NetworkBorderGroup": call.region, "PublicIpv4Pool": "amazon"}
@@ -91,7 +91,7 @@ def release_address(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "DisassociateAddress")
 def disassociate_address(call: Call) -> dict[str, Any]:
-    """The address of a NAT gateway is not the user's to take away."""
+    """Refuse to disassociate the address of a NAT gateway: users may not."""
     for item in call.backend.addresses:
         if item.association_id == call.params.get("AssociationId") and item.eni is not None and item.eni.requester_managed:
             raise AwsError("AuthFailure", "You do not have permission to access the specified resource.")

@@ -11,7 +11,7 @@ from localcloud.aws.patching import operation
 
 
 def find_image(backend: Any, image_id: str) -> Any:
-    """moto's record of an image, refused as a launch is refused."""
+    """moto's record of an image; raises the errors that a launch raises."""
     if not image_id.startswith("ami-"):
         raise AwsError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
     image = backend.amis.get(image_id)
@@ -78,7 +78,7 @@ def _may_launch(image: Any, users: set[str]) -> bool:
 
 
 def shown(backend: Any, image: Any) -> dict[str, Any]:
-    """As DescribeImages shows it."""
+    """The image as DescribeImages shows it."""
     return {
         "ImageId": image.id,
         "Name": image.name,

@@ -1,4 +1,4 @@
-"""Images that an account makes of its instances: CreateImage, CopyImage, DeregisterImage.
+"""Images that an account creates from its instances: CreateImage, CopyImage, DeregisterImage.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateImage.html
 """
@@ -25,10 +25,10 @@ def create_image(call: Call) -> dict[str, Any]:
     instance = instance_calls.find(backend, [params["InstanceId"]])[0]
     if instance.state not in ("running", "stopped", "stopping"):
         raise AwsError(
-            "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; an image of it cannot be made."
+            "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; no image can be created from it."
         )
     _check_name(backend, params["Name"])
-    tags = tagging.asked_for(params.get("TagSpecifications"), "image", "snapshot")
+    tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")
     end_dry_run(call)
     image = backend.create_image(instance.id, params["Name"], params.get("Description", ""), [])
     image.root_device_name, image.root_device_type = instance.root_device_name, "ebs"
@@ -43,7 +43,7 @@ def copy_image(call: Call) -> dict[str, Any]:
     backend, params = call.backend, call.params
     source = image_calls.launchable(call.backend_of("ec2", params["SourceRegion"]), params["SourceImageId"])
     _check_name(backend, params["Name"])
-    tags = tagging.asked_for(params.get("TagSpecifications"), "image", "snapshot")
+    tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")
     end_dry_run(call)
     image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
     for kept in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
@@ -87,19 +87,19 @@ def _own_image(call: Call) -> Any:
     return image
 
 
-def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], told: dict[str, Any]) -> dict[str, Any]:
-    """Pending now, available when it is made."""
+def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dict[str, Any]) -> dict[str, Any]:
+    """Set the image to pending now and to available once it exists."""
     image.add_tags(tags.get("image", {}))
     image.ebs_snapshot.add_tags(tags.get("snapshot", {}))
     event = events.Event(
-        "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **told}
+        "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **extra}
     )
-    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_made, image))
+    durations.schedule(image, "state", "pending", "available", "ec2-image", partial(_settle, image), partial(_is_created, image))
     events.publish(event)
     return {"ImageId": image.id}
 
 
-def _is_made(image: Any) -> bool:
+def _is_created(image: Any) -> bool:
     return _progress(image).done
 
 

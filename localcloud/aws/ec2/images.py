@@ -1,4 +1,4 @@
-"""The public images of `localcloud.aws.images` as EC2 knows them."""
+"""Public images of `localcloud.aws.images` as EC2 records."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from localcloud.aws.images import IMAGES
 
 
 class PublicImage(Ami):
-    """An image of somebody else. moto's own class makes a volume and a snapshot in our account for each."""
+    """Image owned by another account. moto's own class creates a volume and a snapshot in our account for each."""
 
     def __init__(self, backend: Any, image_id: str, root_gib: int, **facts: Any) -> None:
         self.ec2_backend = backend
@@ -42,7 +42,7 @@ class PublicImage(Ami):
 
 @dataclass(frozen=True)
 class OwnImage:
-    """An image that the account has from the start, as if somebody had made it there before."""
+    """Image that the account owns from the start, as if it had been built earlier."""
 
     name: str
     description: str
@@ -57,7 +57,7 @@ _own: list[OwnImage] = []
 
 
 def give(image: OwnImage) -> None:
-    """To every region of every account that is looked at from here on."""
+    """Add the images to every region of every account used from now on."""
     _own.append(image)
 
 
@@ -67,13 +67,13 @@ def install() -> None:
 
 
 def own(backend: Any, tags: Mapping[str, str]) -> Any:
-    """moto's record of an image that the account made; it is not among its images yet."""
+    """moto's record of an image that the account created, not yet added to its images."""
     name = f"gpumpi-{'-'.join(tags.values())}"
-    return _made(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
+    return _image_record(backend, OwnImage(name, "Built by the templates of amis/", "2026-07-01T00:00:00.000Z", tags))
 
 
-def _made(backend: Any, own: OwnImage) -> Any:
-    made = PublicImage(
+def _image_record(backend: Any, own: OwnImage) -> Any:
+    created = PublicImage(
         backend,
         own.id(backend.region_name),
         8,
@@ -85,15 +85,15 @@ def _made(backend: Any, own: OwnImage) -> Any:
         root_device_name="/dev/sda1",
         creation_date=default_timestamp_parser(own.created),
     )
-    made.launch_permissions = []
-    made.add_tags(dict(own.tags))
-    return made
+    created.launch_permissions = []
+    created.add_tags(dict(own.tags))
+    return created
 
 
 def _load(backend: Any) -> None:
     for given in _own:
-        made = _made(backend, given)
-        backend.amis[made.id] = made
+        created = _image_record(backend, given)
+        backend.amis[created.id] = created
     for image in IMAGES:
         image_id = image.id(backend.region_name)
         backend.amis[image_id] = PublicImage(

@@ -1,4 +1,4 @@
-"""Other parts of the local cloud learn of instances that are launched, changed and terminated."""
+"""Events about launched, changed and terminated instances, for other parts of the local cloud."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ def publish(action: events.Action, instance: Any) -> None:
 
 
 def _is_scaled_in(instance: Any) -> bool:
-    """Whether its auto scaling group lets it go: a managed node group then drains it, which nobody does who terminates it."""
+    """True if the Auto Scaling group scaled it in: EKS drains such nodes, but not ones terminated directly."""
     group = getattr(instance, "autoscaling_group", None)
     states = group.instance_states if group is not None else ()
     return any(state.instance is instance and state.lifecycle_state.startswith("Terminating") for state in states)
 
 
 def terminate(instances: list[Any]) -> list[dict[str, Any]]:
-    """Let instances go; what changed, as TerminateInstances shows it."""
+    """Terminate instances and return the state changes, as TerminateInstances shows them."""
     changes = []
     for instance in instances:
         was_live = instance.state not in ("shutting-down", "terminated")

@@ -1,4 +1,4 @@
-"""Instance types and where they are offered: moto's copies of EC2's own answers, indexed.
+"""Index of instance types and their offerings, from moto's copies of EC2's responses.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
 """
@@ -21,7 +21,7 @@ from localcloud.aws.patching import operation
 
 @dataclass(frozen=True)
 class Card:
-    """A network card of an instance type."""
+    """Network card of an instance type."""
 
     interfaces: int
     types: frozenset[str]
@@ -29,7 +29,7 @@ class Card:
 
 @dataclass(frozen=True)
 class TypeFacts:
-    """What a launch needs to know of an instance type."""
+    """Properties of an instance type that a launch needs."""
 
     name: str
     architectures: frozenset[str]
@@ -47,7 +47,7 @@ class TypeFacts:
 
 @cache
 def facts(name: str) -> TypeFacts | None:
-    """The facts of a type; None if EC2 has no such type."""
+    """Properties of an instance type; None if EC2 has no such type."""
     data = INSTANCE_TYPES.get(name)
     if data is None:
         return None
@@ -74,7 +74,7 @@ def facts(name: str) -> TypeFacts | None:
 
 @cache
 def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
-    """Instance type -> zones of the region that offer it, in order."""
+    """Map each instance type to the zones of the region that offer it, in order."""
     zones: dict[str, list[str]] = {}
     for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, ()):
         zones.setdefault(offering["InstanceType"], []).append(offering["Location"])
@@ -82,7 +82,7 @@ def offered_zones(region: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def exists_in(region: str, name: str) -> bool:
-    """Whether EC2 shows the type in that region; a type that a region does not offer is unknown there."""
+    """Whether EC2 lists the type in that region. A type that is not offered in a region is unknown there."""
     offered = offered_zones(region)
     return name in INSTANCE_TYPES and (not offered or name in offered)
 
@@ -116,12 +116,12 @@ def describe_instance_type_offerings(call: Call) -> dict[str, Any]:
     if location_type not in INSTANCE_TYPE_OFFERINGS:
         raise AwsError("InvalidParameterValue", f"Invalid value '{location_type}' for LocationType.")
     offerings = list(_offerings(location_type, call.region))
-    for asked in call.params.get("Filters", ()):
-        member = {"instance-type": "InstanceType", "location": "Location"}.get(asked["Name"])
+    for item_filter in call.params.get("Filters", ()):
+        member = {"instance-type": "InstanceType", "location": "Location"}.get(item_filter["Name"])
         if member is None:
-            raise AwsError("InvalidParameterValue", f"The filter '{asked['Name']}' is invalid")
-        exact = {value for value in asked["Values"] if not set(value) & set("*?[")}
-        patterns = [value for value in asked["Values"] if value not in exact]
+            raise AwsError("InvalidParameterValue", f"The filter '{item_filter['Name']}' is invalid")
+        exact = {value for value in item_filter["Values"] if not set(value) & set("*?[")}
+        patterns = [value for value in item_filter["Values"] if value not in exact]
         offerings = [
             offering
             for offering in offerings

@@ -57,7 +57,7 @@ def shown(instance: Any) -> dict[str, Any]:
 
 
 def _launched(instance: LaunchedInstance) -> dict[str, Any]:
-    """What moto's own instances do not have."""
+    """Members that moto's own instances lack."""
     specification = instance.capacity_reservation_specification
     if instance.market == "spot":
         specification = None

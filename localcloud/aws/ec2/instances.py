@@ -1,4 +1,4 @@
-"""Instances with everything that a launch said, from pending to terminated."""
+"""Instances with all launch parameters, from pending to terminated."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from localcloud.aws.ec2.launch_plan import Plan
 
 STATES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 CARD_SLOTS = 100
-"""moto keeps an instance's interfaces by device index; ours are at card * CARD_SLOTS + device: the primary one is at 0."""
+"""moto keys an instance's interfaces by device index; we use card * CARD_SLOTS + device. The primary interface is 0."""
 
 
 class LaunchedInstance(Instance):
-    """moto's instance, with all interfaces, its place, its capacity, and states that take their time."""
+    """moto's instance, plus all interfaces, placement, capacity, and state changes that take time."""
 
     def __init__(self, backend: Any, plan: Plan, index: int) -> None:
         data, placement = plan.data, plan.data.get("Placement") or {}
@@ -65,7 +65,7 @@ class LaunchedInstance(Instance):
             plan.reservation.users.add(self.id)
 
     def prep_nics(self, *_: Any, **__: Any) -> None:
-        assert self._plan is not None  # moto calls it while the instance is made
+        assert self._plan is not None  # moto calls this while it creates the instance
         self.nics = {}
         tags = self._plan.tags.get("network-interface", {})
         for item in self._plan.interfaces:
@@ -97,7 +97,7 @@ class LaunchedInstance(Instance):
         self._state = InstanceState(name, STATES[name])
 
     def start_running(self) -> None:
-        """Pending now, running when AWS would be done."""
+        """Set the state to pending now and to running after AWS's delay."""
         durations.schedule(self, "state_name", "pending", "running", "ec2-instance")
 
     @property
@@ -121,23 +121,23 @@ class LaunchedInstance(Instance):
         return interfaces.private_dns_name(self.region_name, self.private_ip_address)
 
     def terminate(self) -> InstanceState:
-        """Shutting down now, terminated when AWS would be done; then interfaces, volumes, addresses and capacity are free."""
+        """Set to shutting-down now and terminated after AWS's delay; then free interfaces, volumes, addresses, capacity."""
         previous = InstanceState(self._state.name, self._state.code)
         if not self.is_live:
             return previous
         self._reason = "User initiated"
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
         durations.schedule(
-            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._let_go, self.is_settled
+            self, "state_name", "shutting-down", "terminated", "ec2-instance-terminate", self._release_resources, self.is_settled
         )
         return previous
 
     def is_settled(self) -> bool:
-        """Whether what was asked of it has been done to whatever it is here; a terminated one's address is free only then."""
+        """Whether its realizer has caught up with the state change. Only then is a terminated instance's address free."""
         backend = self.ec2_backend
         return events.progress("instance", self.id, backend.region_name, backend.account_id).done
 
-    def _let_go(self) -> None:
+    def _release_resources(self) -> None:
         backend = self.ec2_backend
         for interface in list(self.nics.values()):
             interface.public_ip = None

@@ -1,4 +1,4 @@
-"""The operations on network interfaces.
+"""Operations on network interfaces.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNetworkInterface.html
 """
@@ -31,7 +31,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     groups = interfaces.groups_in(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
     )
-    tags = tagging.asked_for(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
     end_dry_run(call)
     interface = interfaces.create(
         backend,
@@ -118,7 +118,7 @@ def groups_shown(interface: Any) -> list[dict[str, str]]:
 
 
 def association_shown(interface: Any) -> dict[str, Any] | None:
-    """The public address, if it has one."""
+    """The public address, if any."""
     if not interface.public_ip:
         return None
     known = interface.ec2_backend.address_by_ip([interface.public_ip], fail_if_not_found=False)
@@ -151,7 +151,7 @@ def addresses_shown(interface: Any) -> list[dict[str, Any]]:
 
 
 def attachment_shown(interface: Any) -> dict[str, Any] | None:
-    """How it hangs on its instance."""
+    """How the interface is attached to its instance."""
     if interface.instance is None:
         return None
     return {
@@ -165,7 +165,7 @@ def attachment_shown(interface: Any) -> dict[str, Any] | None:
 
 
 def shown(backend: Any, interface: Any) -> dict[str, Any]:
-    """As DescribeNetworkInterfaces shows it."""
+    """The interface as DescribeNetworkInterfaces shows it."""
     attachment = attachment_shown(interface)
     if attachment is not None:
         attachment |= {"InstanceId": interface.instance.id, "InstanceOwnerId": interface.owner_id}

@@ -1,6 +1,6 @@
-"""Network interfaces: made, attached and deleted.
+"""Network interfaces: creation, attachment and deletion.
 
-Those of endpoints, NAT gateways and mount targets belong to the service that asked for them ("requester-managed"): as long as
+Interfaces of endpoints, NAT gateways and mount targets belong to the requesting service ("requester-managed"). While
 they exist, their subnet and security groups cannot be deleted.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/requester-managed-eni.html
 """
@@ -23,7 +23,7 @@ def install() -> None:
     interface: Any = NetworkInterface
     interface.__init__ = _init
     interface.attachment = property(_attachment_with_card)
-    # moto adds the groups of the instance; AWS's interfaces have their own.
+    # moto adds the instance's security groups; AWS's interfaces have their own.
     interface.group_set = property(lambda self: self._group_set)
 
 
@@ -36,11 +36,11 @@ def _init(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    """As moto's, with a free address of the subnet instead of a random one."""
+    """moto's method, but with a free address of the subnet instead of a random one."""
     if isinstance(subnet, str):
         subnet = ec2_backend.get_subnet(subnet)
     given = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
-    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # by moto, for what belongs to a service
+    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # set by moto for interfaces that belong to a service
     if is_random or (not given and not private_ip_addresses):
         given = subnet.get_available_subnet_ip(self)
     _make(self, ec2_backend, subnet, given, private_ip_addresses, *args, **kwargs)
@@ -92,7 +92,7 @@ def create(
     requester: str | None = None,
     tags: dict[str, str] | None = None,
 ) -> Any:
-    """A new interface. One that is `efa-only` has no address."""
+    """Create an interface. An `efa-only` interface has no address."""
     interface = backend.create_network_interface(
         subnet,
         address,
@@ -115,7 +115,7 @@ def create(
 
 
 def delete(backend: Any, interface_id: str) -> None:
-    """Remove an interface whatever holds it, and give its addresses back."""
+    """Remove an interface, even if it is in use, and release its addresses."""
     interface = backend.enis.pop(interface_id, None)
     if interface is None:
         return

@@ -1,7 +1,7 @@
-"""A launch: first everything is resolved and checked, then the instances are made.
+"""Launch of instances: resolve and check everything first, then create the instances.
 
-Launch data has the shape of a launch template's data, which is that of RunInstances' parameters: Auto Scaling and RunInstances
-launch through here alike. Refusals: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+Launch data has the shape of launch template data, like RunInstances' parameters. Auto Scaling and RunInstances
+both launch through this module. Errors: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ DEFAULT_TYPE = "m1.small"
 
 
 def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Launch data over that of the launch template it names; what is given replaces the template's, tags are added."""
+    """Merge launch data with that of its launch template: given values replace the template's, tags are added."""
     specification = data.get("LaunchTemplate")
     if not specification:
         return dict(data)
@@ -50,7 +50,7 @@ def _merged_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[st
 
 
 def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
-    """Resolve and check everything; nothing is made."""
+    """Resolve and check everything, without creating anything."""
     if not data.get("ImageId"):
         raise missing("ImageId")
     image = image_calls.launchable(backend, data["ImageId"])
@@ -58,10 +58,10 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
     _check_options(backend, data)
     subnet = _subnet(backend, data, facts.name)
     zone = subnet.availability_zone
-    asked_zone = (data.get("Placement") or {}).get("AvailabilityZone")
-    if asked_zone and asked_zone != zone:
+    requested_zone = (data.get("Placement") or {}).get("AvailabilityZone")
+    if requested_zone and requested_zone != zone:
         raise AwsError(
-            "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {asked_zone}."
+            "InvalidParameterValue", f"The subnet '{subnet.id}' is in {zone}, not in the Availability Zone {requested_zone}."
         )
     launch_capacity.refuse_where_not_offered(backend.region_name, facts.name, zone)
     market = launch_capacity.market(data, facts)
@@ -78,7 +78,7 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
         placement_group=group,
         market=market,
         reservation=launch_capacity.reservation(backend, data, facts, zone, group, market, count),
-        tags=tagging.asked_for(data.get("TagSpecifications"), *TAGGABLE),
+        tags=tagging.requested(data.get("TagSpecifications"), *TAGGABLE),
     )
 
 
@@ -113,7 +113,7 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
 
 
 def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
-    """The subnet of the primary interface: the given one, or the default VPC's in a zone that offers the type."""
+    """The primary interface's subnet: the given one, or the default VPC's subnet in a zone that offers the type."""
     specifications = data.get("NetworkInterfaces") or ()
     if specifications and data.get("SubnetId"):
         raise AwsError(
@@ -129,8 +129,8 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     vpc = backend.get_default_vpc()
     if vpc is None:
         raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
-    asked = (data.get("Placement") or {}).get("AvailabilityZone")
-    wanted = zone_named(backend, asked).name if asked else None
+    requested = (data.get("Placement") or {}).get("AvailabilityZone")
+    wanted = zone_named(backend, requested).name if requested else None
     defaults = backend.get_default_subnets()
     offered = instance_types.offered_zones(backend.region_name).get(name, ())
     for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
@@ -139,12 +139,12 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     raise AwsError("MissingInput", f"No subnets found for the default VPC '{vpc.id}'. Please specify a subnet.")
 
 
-def _profile(backend: Any, asked: Mapping[str, str]) -> Any:
+def _profile(backend: Any, requested: Mapping[str, str]) -> Any:
     """IAM's record of the instance profile."""
-    if not asked:
+    if not requested:
         return None
-    parameter = "arn" if asked.get("Arn") else "name"
-    value = asked.get("Arn") or asked.get("Name")
+    parameter = "arn" if requested.get("Arn") else "name"
+    value = requested.get("Arn") or requested.get("Name")
     for profile in backend_of("iam", backend.account_id, backend.region_name).instance_profiles.values():
         if value in (profile.arn if parameter == "arn" else profile.name,):
             if not profile.roles:
@@ -156,7 +156,7 @@ def _profile(backend: Any, asked: Mapping[str, str]) -> Any:
 
 
 def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None = None) -> Reservation:
-    """Make the instances; `more_tags` are tags that AWS itself gives to them."""
+    """Create the instances; `more_tags` are the tags that AWS itself adds."""
     template = planned.data.get("_template")
     own_tags = dict(more_tags or {})
     if template is not None:
@@ -178,7 +178,7 @@ def carry_out(backend: Any, planned: Plan, more_tags: Mapping[str, str] | None =
 def launch(
     backend: Any, data: Mapping[str, Any], count: int, more_tags: Mapping[str, str] | None = None
 ) -> list[LaunchedInstance]:
-    """Launch for a service that launches on its own behalf: as RunInstances would, faults meant for it included."""
+    """Launch on behalf of another AWS service, as RunInstances would, including faults injected into RunInstances."""
     own = {key: value for key, value in data.items() if not key.startswith("_")}
     faults.check(_as_call(backend, {**own, "MinCount": count, "MaxCount": count}))
     return cast(list[LaunchedInstance], carry_out(backend, plan(backend, data, count), more_tags).instances)

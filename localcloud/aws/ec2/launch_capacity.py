@@ -1,4 +1,4 @@
-"""Where a launch's instances come from: on demand, spot, a reservation or a capacity block; and where they are put.
+"""Capacity of a launch (On-Demand, Spot, a reservation or a capacity block) and its placement.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-launch.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
@@ -58,7 +58,7 @@ def refuse_where_not_offered(region: str, name: str, zone: str) -> None:
 def reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
-    """The reservation that the instances will run in, if any; refuses a launch whose reservation cannot hold them."""
+    """The reservation that the instances will run in, if any. Raises if the reservation cannot hold them."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     preference = specification.get("CapacityReservationPreference")

@@ -1,4 +1,4 @@
-"""The network interfaces of a launch, checked against the instance type's cards before anything is made.
+"""Network interfaces of a launch, checked against the instance type's network cards before anything is created.
 
 Cards and EFA: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.md
 Limits: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/AvailableIpPerENI.html
@@ -19,7 +19,7 @@ MAXIMUM_GROUPS = 5  # per interface: https://docs.aws.amazon.com/vpc/latest/user
 
 @dataclass(frozen=True)
 class InterfacePlan:
-    """One interface of each instance."""
+    """Plan for one interface of each instance."""
 
     subnet: Any
     groups: Sequence[Any]
@@ -28,16 +28,16 @@ class InterfacePlan:
     device: int
     address: str | None
     public: bool | None
-    """A public address: yes, no, or as the subnet has it."""
+    """Public address: yes, no, or None for the subnet's default."""
     description: str
     delete_on_termination: bool
     secondary: int
     existing: Any = None
-    """An interface that was made before, instead of a new one."""
+    """Existing interface to attach instead of a new one."""
 
 
 def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, count: int) -> list[InterfacePlan]:
-    """What an instance with this launch data gets, the primary one first; refuses what AWS refuses."""
+    """Interfaces of an instance with this launch data, the primary one first. Raises AWS's errors for invalid data."""
     specifications = data.get("NetworkInterfaces")
     plans = (
         [_planned(backend, data, item, subnet) for item in specifications] if specifications else [_only(backend, data, subnet)]
@@ -126,7 +126,7 @@ def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:
     for (card, device), number in places.items():
         if number > 1:
             raise AwsError(
-                "InvalidParameterValue", f"Device index {device} of network card {card} is given to {number} network interfaces."
+                "InvalidParameterValue", f"{number} network interfaces have device index {device} of network card {card}."
             )
     if (0, 0) not in places:
         raise AwsError(
@@ -181,7 +181,7 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
         if item.existing is None and item.kind != "efa-only":
             needed[item.subnet.id] += count * (1 + item.secondary)
         if item.address is not None and count > 1:
-            raise AwsError("InvalidParameterCombination", "A private IP address can be given to one instance only.")
+            raise AwsError("InvalidParameterCombination", "A private IP address can only be assigned to one instance.")
         if item.address is not None:
             addresses.refuse_unless_free(item.subnet, item.address)
     for subnet_id, number in needed.items():
@@ -190,7 +190,7 @@ def _check_addresses(plans: Sequence[InterfacePlan], count: int) -> None:
 
 
 def create(backend: Any, item: InterfacePlan, tags: dict[str, str], alone: bool) -> Any:
-    """Make the interface, or take the existing one. A public address goes to an instance's only interface."""
+    """Create the interface or use the existing one. Only an instance's sole interface gets a public address."""
     if item.existing is not None:
         item.existing.network_card_index = item.card
         item.existing.delete_on_termination = item.delete_on_termination

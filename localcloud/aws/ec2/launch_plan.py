@@ -1,4 +1,4 @@
-"""What a launch comes to, once everything is resolved and checked."""
+"""Result of a launch request after everything is resolved and checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The operations on launch templates.
+"""Operations on launch templates.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html
 """
@@ -25,7 +25,7 @@ def create_launch_template(call: Call) -> dict[str, Any]:
         raise missing("launchTemplateData")
     check_name(call.backend, name)
     data = stored(params["LaunchTemplateData"])
-    tags = tagging.asked_for(params.get("TagSpecifications"), "launch-template")
+    tags = tagging.requested(params.get("TagSpecifications"), "launch-template")
     end_dry_run(call)
     template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
     return {"LaunchTemplate": _shown(template)}
@@ -135,7 +135,7 @@ def delete_launch_template_versions(call: Call) -> dict[str, Any]:
 
 
 def _delete_version(template: Any, number: str) -> dict[str, str] | None:
-    """Delete it, or say why not."""
+    """Delete the version, or return the reason why AWS refuses."""
     try:
         version = version_of(template, number)
     except AwsError as error:

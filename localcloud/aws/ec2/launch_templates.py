@@ -1,4 +1,4 @@
-"""Launch templates: versions by number, and what a version's data may say.
+"""Launch templates: versions by number, and validation of version data.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-template-restrictions.html
 """
@@ -16,14 +16,14 @@ from localcloud.aws.ec2 import refusals, tagging
 from localcloud.aws.errors import AwsError
 
 TAGGABLE = ("instance", "volume", "network-interface", "spot-instances-request", "elastic-gpu")
-"""Resource types that a launch makes and tags."""
+"""Resource types that a launch creates and tags."""
 MAXIMUM_USER_DATA = 16384  # bytes before encoding: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html
 _NAME = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
 _TEMPLATE_ID = re.compile(r"lt-[0-9a-f]{17}")
 
 
 def install() -> None:
-    """moto takes a version's number for its place in the list, which is wrong once a version is deleted."""
+    """moto uses a version's number as its list index, which is wrong once a version is deleted."""
     template: Any = LaunchTemplate
     template.get_version = version_of
     template.create_version = _create_version
@@ -38,7 +38,7 @@ def forget(backend: Any, template: Any) -> None:
 
 
 def version_of(template: Any, wanted: Any) -> Any:
-    """The version of that number, `$Latest` or `$Default`."""
+    """The version with that number, or `$Latest` or `$Default`."""
     text = str(wanted)
     if text == "$Latest":
         return template.versions[-1]
@@ -60,7 +60,7 @@ def _create_version(template: Any, data: dict[str, Any], description: str) -> An
 
 
 def find(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
-    """The template by id or by name, exactly one of which must be given."""
+    """Find the template by id or name; exactly one of them must be given."""
     if template_id and name:
         raise AwsError(
             "InvalidParameterCombination",
@@ -86,7 +86,7 @@ def find(backend: Any, template_id: str | None = None, name: str | None = None) 
 
 
 def version_named_by(backend: Any, specification: Mapping[str, Any]) -> Any:
-    """The version of a `LaunchTemplate` specification: `LaunchTemplateId` or `LaunchTemplateName`, and `Version`."""
+    """The version selected by a `LaunchTemplate` specification: `LaunchTemplateId` or `LaunchTemplateName`, and `Version`."""
     template = find(backend, specification.get("LaunchTemplateId"), specification.get("LaunchTemplateName"))
     return version_of(template, specification.get("Version") or "$Default")
 
@@ -102,7 +102,7 @@ def check_name(backend: Any, name: str) -> None:
 
 
 def stored(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A version's data as moto keeps it; refuses what AWS refuses before any launch."""
+    """A version's data as moto stores it. Raises the errors that AWS raises before any launch."""
     result = {key: value for key, value in data.items() if value is not None}
     image = str(result.get("ImageId", ""))
     if image and not image.startswith(("ami-", "resolve:ssm:")):
@@ -114,7 +114,7 @@ def stored(data: Mapping[str, Any]) -> dict[str, Any]:
         raise AwsError(
             "InvalidParameterCombination", "InstanceType and InstanceRequirements may not be specified on the same request."
         )
-    tagging.asked_for(result.get("TagSpecifications"), *TAGGABLE)
+    tagging.requested(result.get("TagSpecifications"), *TAGGABLE)
     hops = result.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1)
     if not 1 <= hops <= 64:
         raise refusals.invalid_value(hops, "httpPutResponseHopLimit", "It must be between 1 and 64.")

@@ -1,4 +1,4 @@
-"""The volumes of a launch: the image's, changed and added to by the launch's block device mappings.
+"""Volumes of a launch: those of the image, overridden and extended by the launch's block device mappings.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html
 """
@@ -11,7 +11,7 @@ from localcloud.aws.call import backend_of
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.errors import AwsError
 
-# Type -> least and most GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
+# Type -> minimum and maximum GiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 SIZES = {
     "gp2": (1, 16384),
     "gp3": (1, 65536),
@@ -27,7 +27,7 @@ PROVISIONED_IOPS = ("io1", "io2")
 
 @dataclass(frozen=True)
 class VolumePlan:
-    """A volume of each instance."""
+    """Plan for one volume of each instance."""
 
     device: str
     size: int
@@ -40,7 +40,7 @@ class VolumePlan:
 
 
 def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
-    """The volumes by device name, the root volume first; refuses what AWS refuses."""
+    """Volumes by device name, the root volume first. Raises AWS's errors for invalid data."""
     mappings = {item["DeviceName"]: dict(item.get("Ebs", {})) for item in image.block_device_mappings}
     for item in data.get("BlockDeviceMappings", ()):
         name = item.get("DeviceName")
@@ -49,7 +49,7 @@ def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
         if "NoDevice" in item:
             mappings.pop(name, None)
         elif str(item.get("VirtualName", "")).startswith("ephemeral"):
-            continue  # NVMe instance store is there by itself
+            continue  # NVMe instance store needs no mapping
         elif "Ebs" in item:
             mappings[name] = _merged(mappings.get(name), item["Ebs"])
         else:
@@ -80,7 +80,7 @@ def _planned(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool) -> 
         raise missing("size or snapshotId")
     least, most = SIZES[kind]
     if not least <= size <= most:
-        raise invalid_value(size, "volumeSize", f"A {kind} volume has between {least} and {most} GiB.")
+        raise invalid_value(size, "volumeSize", f"The size of a {kind} volume must be between {least} and {most} GiB.")
     encrypted = ebs.get("Encrypted", False) or backend.ebs_encryption_by_default
     if ebs.get("KmsKeyId") and not encrypted:
         raise AwsError("InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set.")
@@ -112,7 +112,7 @@ def _check_performance(kind: str, ebs: Mapping[str, Any]) -> None:
 
 
 def ebs_key(backend: Any) -> str:
-    """ARN of the key for volumes encrypted without one of the user's: made by AWS on first use, and AWS's.
+    """ARN of the AWS managed key for encrypted volumes without a customer key; AWS creates it on first use.
 
     https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
     """
@@ -125,7 +125,7 @@ def ebs_key(backend: Any) -> str:
 
 
 def create(backend: Any, instance: Any, item: VolumePlan, tags: dict[str, str]) -> None:
-    """Make the volume and attach it."""
+    """Create the volume and attach it."""
     volume = backend.create_volume(
         size=item.size,
         zone_name=instance.placement.zone,

@@ -1,4 +1,4 @@
-"""NAT gateways, pending before they are available, deleting before they are deleted, and failed where AWS lets them fail.
+"""NAT gateways with AWS's states: pending before available, deleting before deleted, and failed where AWS fails them.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html
 https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
@@ -23,7 +23,7 @@ ENDED = ("deleted", "failed")
 
 
 class Gateway(NatGateway):
-    """moto's record, made without moto's random interface."""
+    """moto's record, without moto's random interface."""
 
     def __init__(self, backend: Any, subnet: Any, connectivity: str, client_token: str | None) -> None:
         self.ec2_backend = backend
@@ -59,7 +59,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
     if connectivity == "private" and allocation_id:
         raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
     address = gateways.address(backend, allocation_id) if allocation_id else None
-    tags = tagging.asked_for(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
     end_dry_run(call)
     gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
     gateway.add_tags(tags)
@@ -67,7 +67,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """A gateway that will be available or have failed, depending on what it finds; private if it is given no elastic address."""
+    """Create a gateway that becomes available or failed, depending on its network; private if it has no Elastic IP."""
     gateway: Any = Gateway(backend, subnet, "public" if address else "private", token)  # type: ignore[abstract]
     backend.nat_gateways[gateway.id] = gateway
     gateway.failure = _failure(backend, subnet, address)
@@ -78,7 +78,7 @@ def create(backend: Any, subnet: Any, address: Any, token: str | None = None, pr
 
 
 def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
-    """Why the gateway will fail after a while, which AWS does not say when it is made."""
+    """Why the gateway will fail later; AWS does not report it at creation."""
     if address is None:
         return None
     if gateways.attached_to(backend, subnet.vpc_id) is None:
@@ -161,7 +161,7 @@ def delete_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def _disconnect(gateway: Any) -> None:
-    """Its address and its interface are free once it is deleted."""
+    """Release the address and interface of a deleted gateway."""
     backend = gateway.ec2_backend
     for address in backend.addresses:
         if gateway._eni is not None and address.eni is gateway._eni:
@@ -171,7 +171,7 @@ def _disconnect(gateway: Any) -> None:
 
 
 def shown(gateway: Any) -> dict[str, Any]:
-    """As DescribeNatGateways shows it."""
+    """The gateway as DescribeNatGateways shows it."""
     return {
         "NatGatewayId": gateway.id,
         "SubnetId": gateway.subnet_id,

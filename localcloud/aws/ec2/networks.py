@@ -1,4 +1,4 @@
-"""A network that was there before: VPC, subnets and file system with given ids, for stacks that use existing ones."""
+"""Existing network (VPC, subnets and file system with given ids) for stacks that use one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,10 +29,10 @@ def seed_network(
     encrypted: bool = True,
     account: str = ACCOUNT,
 ) -> None:
-    """Let the account have a VPC, as if made earlier.
+    """Add a VPC to the account, as if created earlier.
 
-    Public subnets have a way to an internet gateway; if there are any, private ones go out through a NAT gateway in the first.
-    With `file_system_id`, an EFS file system has a mount target in each zone that has a private subnet.
+    Public subnets have a route to an internet gateway. If there are any, private ones use a NAT gateway in the first.
+    With `file_system_id`, creates an EFS file system with a mount target in each zone that has a private subnet.
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)
@@ -41,8 +41,8 @@ def seed_network(
     vpc.enable_dns_hostnames = vpc.enable_dns_support = dns
     for subnet in subnets:
         with _next_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
-            made = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
-        made.default_for_az, made.map_public_ip_on_launch = False, subnet.public
+            created = ec2.create_subnet(vpc_id, subnet.cidr, availability_zone=subnet.zone)
+        created.default_for_az, created.map_public_ip_on_launch = False, subnet.public
     _route(ec2, vpc_id, [subnet for subnet in subnets if subnet.public], [subnet for subnet in subnets if not subnet.public])
     if file_system_id is not None:
         _seed_file_system(backend_of("efs", account, region), file_system_id, subnets, encrypted)
@@ -71,11 +71,11 @@ def _route(ec2: Any, vpc_id: str, public: Sequence[SeededSubnet], private: Seque
 
 
 def _seed_file_system(efs: Any, file_system_id: str, subnets: Sequence[SeededSubnet], encrypted: bool) -> None:
-    made = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
-    del efs.file_systems_by_id[made.file_system_id]
-    made.file_system_arn = made.file_system_arn.replace(made.file_system_id, file_system_id)
-    made.file_system_id = file_system_id
-    efs.file_systems_by_id[file_system_id] = made
+    created = efs.create_file_system(file_system_id, "generalPurpose", encrypted, "", "elastic", 0, "", False, [])
+    del efs.file_systems_by_id[created.file_system_id]
+    created.file_system_arn = created.file_system_arn.replace(created.file_system_id, file_system_id)
+    created.file_system_id = file_system_id
+    efs.file_systems_by_id[file_system_id] = created
     zones: set[str] = set()
     for subnet in subnets:
         if not subnet.public and subnet.zone not in zones:

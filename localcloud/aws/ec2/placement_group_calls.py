@@ -1,4 +1,4 @@
-"""The operations on placement groups.
+"""Operations on placement groups.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html
 """
@@ -29,7 +29,7 @@ def create_placement_group(call: Call) -> dict[str, Any]:
     _check(name, strategy, params)
     if name in groups:
         raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
-    tags = tagging.asked_for(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
     end_dry_run(call)
     group = groups[name] = PlacementGroup(
         id=random_id("pg"),
@@ -63,9 +63,9 @@ def _check(name: str, strategy: str, params: dict[str, Any]) -> None:
 @operation("ec2", "DescribePlacementGroups")
 def describe_placement_groups(call: Call) -> dict[str, Any]:
     backend, names, ids = call.backend, call.params.get("GroupNames", []), call.params.get("GroupIds", [])
-    asked = [find(backend, name=name) for name in names] + [find(backend, group_id=group_id) for group_id in ids]
+    requested = [find(backend, name=name) for name in names] + [find(backend, group_id=group_id) for group_id in ids]
     groups = keep(
-        asked if names or ids else all_groups(backend),
+        requested if names or ids else all_groups(backend),
         call.params.get("Filters"),
         {
             "group-name": lambda group: group.name,

@@ -13,7 +13,7 @@ MAXIMUM_SPREAD = 7  # instances per zone: https://docs.aws.amazon.com/AWSEC2/lat
 
 @dataclass
 class PlacementGroup:
-    """Instances close together or kept apart."""
+    """Placement group: instances close together or kept apart."""
 
     id: str
     name: str
@@ -23,10 +23,10 @@ class PlacementGroup:
     spread_level: str | None = None
     state: str = "available"
     members: dict[str, str] = field(default_factory=dict)
-    """Instance id -> zone, of the instances that have not been terminated."""
+    """Instance id -> zone, for instances that are not terminated."""
 
     def refuse_zone(self, zone: str, count: int) -> None:
-        """A cluster group is in one zone: the one of its first instance. A spread group holds few per zone."""
+        """Check the zone: a cluster group has only one, and a spread group only a few instances per zone."""
         if self.strategy == "cluster":
             other = next((taken for taken in self.members.values() if taken != zone), None)
             if other is not None:
@@ -43,7 +43,7 @@ class PlacementGroup:
 
 
 class PlacementGroups:
-    """Those of one account and region, by name."""
+    """Placement groups of one account and region, by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, PlacementGroup] = {}
@@ -54,7 +54,7 @@ def all_groups(backend: Any) -> list[PlacementGroup]:
 
 
 def find(backend: Any, name: str | None = None, group_id: str | None = None) -> PlacementGroup:
-    """The group with that name or id, refused as a launch is refused."""
+    """Find the group by name or id; raises the errors that a launch raises."""
     for group in all_groups(backend):
         if group.name == name or group.id == group_id:
             return group
@@ -62,7 +62,7 @@ def find(backend: Any, name: str | None = None, group_id: str | None = None) -> 
 
 
 def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
-    """Let the account have a group, as if made earlier; returns its name."""
+    """Add a group to the account, as if created earlier, and return its name."""
     arn = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
     state_of(backend, PlacementGroups).by_name[name] = PlacementGroup(random_id("pg"), name, arn, strategy)
     return name

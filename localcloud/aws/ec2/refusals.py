@@ -1,4 +1,4 @@
-"""Refusals that several EC2 operations share, in AWS's words.
+"""Errors that several EC2 operations share, in AWS's wording.
 
 Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
@@ -24,6 +24,6 @@ def in_use(what: str, identifier: str) -> AwsError:
 
 
 def end_dry_run(call: Call) -> None:
-    """Stop a request that was made to see whether it would succeed."""
+    """End a DryRun request before it changes anything."""
     if call.params.get("DryRun"):
         raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)

@@ -31,7 +31,7 @@ TARGETS = (
 @operation("ec2", "CreateRouteTable")
 def create_route_table(call: Call) -> dict[str, Any]:
     vpcs.find(call.backend, call.params["VpcId"])
-    tagging.asked_for(call.params.get("TagSpecifications"), "route-table")
+    tagging.requested(call.params.get("TagSpecifications"), "route-table")
     end_dry_run(call)
     return call.moto()
 
@@ -83,7 +83,7 @@ def replace_route(call: Call) -> dict[str, Any]:
 
 
 def _check_target(call: Call) -> None:
-    """Exactly one target, which exists and is in the route table's VPC."""
+    """Check that there is exactly one target, and that it exists in the route table's VPC."""
     params, backend = call.params, call.backend
     table = backend.get_route_table(params["RouteTableId"])
     targets = [name for name in TARGETS if params.get(name)]

@@ -1,4 +1,4 @@
-"""Rules of security groups: what they may say, and changed in place.
+"""Security group rules: validation, and changes in place.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html
@@ -28,7 +28,7 @@ def install() -> None:
 
 
 def _same(rule: Any, other: Any) -> bool:
-    """Two rules that EC2 takes for duplicates: their descriptions do not count, as they do in moto."""
+    """Whether EC2 considers two rules duplicates. Unlike moto, EC2 ignores their descriptions."""
     return isinstance(other, SecurityGroupRule) and _essence(rule) == _essence(other)
 
 
@@ -53,7 +53,7 @@ def _authorize(call: Call) -> dict[str, Any]:
         _check_protocol(permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort"))
         for description in _descriptions(permission):
             check_description(description)
-    tagging.asked_for(call.params.get("TagSpecifications"), "security-group-rule")
+    tagging.requested(call.params.get("TagSpecifications"), "security-group-rule")
     end_dry_run(call)
     return call.moto()
 
@@ -115,7 +115,7 @@ def modify_security_group_rules(call: Call) -> dict[str, Any]:
 
 
 def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
-    """A rule keeps the kind of its source; all else is as in a new one."""
+    """Check a changed rule: it must keep its type of source; otherwise the checks of a new rule apply."""
     _check_protocol(wanted.get("IpProtocol"), wanted.get("FromPort"), wanted.get("ToPort"))
     check_description(wanted.get("Description", ""))
     sources = [name for name in SOURCES if wanted.get(name)]
@@ -149,7 +149,7 @@ def _kind(rule: Any) -> str:
 
 
 def _change(rule: Any, wanted: Mapping[str, Any]) -> None:
-    """The rule says what is wanted, and nothing of what it said before."""
+    """Replace all values of the rule with the wanted ones."""
     protocol = str(wanted["IpProtocol"]).lower()
     rule.ip_protocol = {"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}.get(protocol, protocol)
     has_ports = rule.ip_protocol != "-1"

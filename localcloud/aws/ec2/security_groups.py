@@ -1,4 +1,4 @@
-"""Security groups: what they are called, and what keeps them.
+"""Security groups: valid names, and what blocks their deletion.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
@@ -17,13 +17,13 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
 
 PREFIX_LIST = 7
-"""Where moto hands the rule its prefix list."""
+"""Position of the prefix list among moto's arguments for a rule."""
 _TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _ALLOWED = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
 
 
 def install() -> None:
-    """moto remembers the description of rules for addresses only; EC2 has one for groups and prefix lists too."""
+    """Keep descriptions of all rules: moto keeps them for address rules only, EC2 for groups and prefix lists too."""
     make = SecurityGroupRule.__init__
 
     @functools.wraps(make)
@@ -63,7 +63,7 @@ def create_security_group(call: Call) -> dict[str, Any]:
             raise invalid_value(text, parameter, reason)
     if "VpcId" in params:
         vpcs.find(call.backend, params["VpcId"])
-    tagging.asked_for(params.get("TagSpecifications"), "security-group")
+    tagging.requested(params.get("TagSpecifications"), "security-group")
     end_dry_run(call)
     answer = call.moto()
     return {**answer, "Tags": tagging.shown(call.backend, answer["GroupId"])}
@@ -90,7 +90,7 @@ def delete_security_group(call: Call) -> dict[str, Any]:
 
 
 def _referring(backend: Any, group_id: str) -> list[Any]:
-    """Other groups with a rule about this one."""
+    """Other groups whose rules reference this one."""
     return [
         group
         for in_vpc in backend.groups.values()

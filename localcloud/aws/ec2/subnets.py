@@ -23,11 +23,11 @@ def create_subnet(call: Call) -> dict[str, Any]:
         zone_named(backend, zone)
     if "CidrBlock" in params:
         _check_size(params["CidrBlock"])
-    tagging.asked_for(params.get("TagSpecifications"), "subnet")
+    tagging.requested(params.get("TagSpecifications"), "subnet")
     end_dry_run(call)
     answer = call.moto()
     subnet = backend.get_subnet(answer["Subnet"]["SubnetId"])
-    if not vpc.is_default:  # moto takes a zone's first subnet for its default subnet
+    if not vpc.is_default:  # moto treats a zone's first subnet as its default subnet
         subnet.default_for_az = subnet.map_public_ip_on_launch = False
         answer["Subnet"] |= {"DefaultForAz": False, "MapPublicIpOnLaunch": False}
     return answer
@@ -37,7 +37,7 @@ def _check_size(cidr: str) -> None:
     try:
         length = IPv4Network(cidr, strict=False).prefixlen
     except ValueError:
-        return  # moto refuses it
+        return  # moto rejects it
     if not 16 <= length <= 28:
         raise AwsError("InvalidSubnet.Range", f"The CIDR '{cidr}' is invalid.")
 

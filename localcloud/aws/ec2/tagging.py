@@ -1,4 +1,4 @@
-"""Tags of EC2 resources: moto keeps them on its backend by resource id.
+"""Tags of EC2 resources. moto keeps them on its backend by resource id.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
 """
@@ -18,7 +18,7 @@ from localcloud.aws.patching import operation
 MAXIMUM_TAGS = 50
 
 PREFIXES = {"placement-group": "pg", "capacity-reservation": "cr", "vpc-flow-log": "fl"}
-"""Resource types whose ids moto does not take for taggable."""
+"""Resource types whose ids moto does not recognize as taggable."""
 
 
 def install() -> None:
@@ -30,7 +30,7 @@ def install() -> None:
 
 
 def _get_tags(resource: Any) -> list[dict[str, str]]:
-    """As moto's, which looks through the tags of all resources with regular expressions for each one shown."""
+    """Fast version of moto's method, which searches the tags of all resources with regular expressions for each resource."""
     if not resource.id:
         return []
     kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "")
@@ -43,17 +43,17 @@ def tags_of(backend: Any, resource_id: str) -> dict[str, str]:
 
 
 def shown(backend: Any, resource_id: str) -> list[dict[str, str]]:
-    """Tags as Describe operations show them."""
+    """The tags as Describe operations show them."""
     return [{"Key": key, "Value": value} for key, value in tags_of(backend, resource_id).items()]
 
 
 def forget(backend: Any, resource_id: str) -> None:
-    """Drop the tags of a resource that is gone."""
+    """Drop the tags of a deleted resource."""
     backend.tags.pop(resource_id, None)
 
 
-def asked_for(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
-    """Resource type -> tags of `TagSpecifications`; refuses types other than the allowed ones (none given: takes all)."""
+def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
+    """Map resource type to tags of `TagSpecifications`. Raises for types that are not allowed (none given: allows all)."""
     tags: dict[str, dict[str, str]] = {}
     for specification in specifications or ():
         kind = specification.get("ResourceType")
@@ -68,7 +68,7 @@ def asked_for(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str)
 
 
 def checked(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Tags by key, refused as AWS refuses them."""
+    """Tags by key; raises AWS's errors for invalid ones."""
     result: dict[str, str] = {}
     for tag in tags:
         key, value = str(tag.get("Key") or ""), str(tag.get("Value") or "")

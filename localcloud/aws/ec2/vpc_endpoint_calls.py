@@ -1,4 +1,4 @@
-"""The operations on VPC endpoints.
+"""Operations on VPC endpoints.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVpcEndpoint.html
 """
@@ -35,7 +35,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
         vpc_endpoints.check_interface(backend, vpc, params, private_dns)
     else:
         vpc_endpoints.check_gateway(backend, vpc, params)
-    tags = tagging.asked_for(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
+    tags = tagging.requested(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
     end_dry_run(call)
     endpoint = vpc_endpoints.create(backend, vpc, kind, params, private_dns, tags)
     return {"VpcEndpoint": shown(endpoint), "ClientToken": token}
@@ -126,7 +126,7 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
 
 
 def shown(endpoint: Any) -> dict[str, Any]:
-    """As DescribeVpcEndpoints shows it."""
+    """The endpoint as DescribeVpcEndpoints shows it."""
     backend = endpoint.ec2_backend
     return {
         "VpcEndpointId": endpoint.id,

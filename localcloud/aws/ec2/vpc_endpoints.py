@@ -20,7 +20,7 @@ REQUESTER = "amazon-aws"
 
 
 class Endpoint(VPCEndPoint):
-    """moto's record, and what AWS shows besides."""
+    """moto's record, plus the members that only AWS shows."""
 
     ip_address_type: str
     dns_options: dict[str, str] | None
@@ -37,7 +37,7 @@ def find(backend: Any, endpoint_id: str) -> Any:
 
 
 def check_interface(backend: Any, vpc: Any, params: dict[str, Any], private_dns: bool) -> None:
-    """Subnets in different zones of the VPC, groups of the VPC, a VPC that resolves the private name, which nobody else has."""
+    """Check subnets (of the VPC, in different zones), groups (of the VPC) and private DNS (enabled, name not taken)."""
     if params.get("RouteTableIds"):
         raise AwsError("InvalidParameter", "Route table IDs are not supported for Interface type VPC Endpoints.")
     check_subnets(backend, vpc.id, [], params.get("SubnetIds", []))
@@ -105,7 +105,7 @@ def prefix_list_of(backend: Any, service: str) -> str | None:
 
 
 def create(backend: Any, vpc: Any, kind: str, params: dict[str, Any], private_dns: bool, tags: dict[str, str]) -> Any:
-    """The endpoint and what it holds; pending at first."""
+    """Create the endpoint with its interfaces or routes; its first state is pending."""
     endpoint_id, service = random_vpc_ep_id(), params["ServiceName"]
     group_ids = list(params.get("SecurityGroupIds", []))
     if kind == INTERFACE and not group_ids:
@@ -190,14 +190,14 @@ def change_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -
     wanted = [*kept, *(group_id for group_id in added if group_id not in kept)]
     groups = interfaces.groups_in(backend, endpoint.vpc_id, wanted)
     if not groups:
-        raise missing("SecurityGroupIds: an interface endpoint has at least one security group")
+        raise missing("SecurityGroupIds: an interface endpoint needs at least one security group")
     endpoint.security_group_ids = wanted
     for interface_id in endpoint.network_interface_ids:
         backend.enis[interface_id]._group_set = list(groups)
 
 
 def delete(endpoint: Any) -> None:
-    """Deleting now, gone with its interfaces when AWS would be done; routes go at once."""
+    """Set to deleting now; remove it and its interfaces after AWS's delay. Routes are removed at once."""
     remove_routes(endpoint, list(endpoint.route_table_ids))
     durations.schedule(endpoint, "state", "deleting", "deleted", "ec2-vpc-endpoint-delete", then=lambda: _forget(endpoint))
 

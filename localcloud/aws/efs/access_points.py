@@ -1,4 +1,4 @@
-"""Access points: https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html and its neighbours."""
+"""Access points: https://docs.aws.amazon.com/efs/latest/ug/API_CreateAccessPoint.html and related operations."""
 
 import re
 from typing import Any
@@ -21,9 +21,9 @@ def _create_access_point(call: Call) -> dict[str, Any]:
             raise refused("AccessPointAlreadyExists", message, AccessPointId=known.access_point_id)
     _check_root(call.params.get("RootDirectory", {}))
     answer = call.moto()
-    made = call.backend.access_points[answer["AccessPointId"]]
-    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-access-point")
-    return {**answer, "LifeCycleState": made.life_cycle_state}
+    created = call.backend.access_points[answer["AccessPointId"]]
+    durations.schedule(created, "life_cycle_state", "creating", "available", "efs-access-point")
+    return {**answer, "LifeCycleState": created.life_cycle_state}
 
 
 @operation("efs", "DescribeAccessPoints")

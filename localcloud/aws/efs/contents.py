@@ -1,4 +1,4 @@
-"""The files of file systems: a folder each, as long as the file system exists. Whatever mounts one binds it from here."""
+"""Files of EFS file systems: one folder per file system while it exists. Mounts bind that folder."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _root: Path | None = None
 
 
 def keep_in(folder: Path) -> None:
-    """Let file systems have files, in this folder. What an earlier local cloud left there goes."""
+    """Store the files of file systems in this folder. Deletes leftovers of an earlier local cloud."""
     global _root
     _root = folder
     _forget_all()
@@ -21,14 +21,14 @@ def keep_in(folder: Path) -> None:
 
 
 def root() -> Path | None:
-    """Where all of them are; None: file systems are records without files."""
+    """Folder of all file systems; None if they are records without files."""
     return _root
 
 
 def folder_of(file_system_id: str) -> Path:
-    """A file system's own root, made when it is first looked at."""
+    """A file system's root directory, created on first use."""
     if _root is None:
-        raise FileNotFoundError("file systems have no files: the local AWS was started without a folder for them")
+        raise FileNotFoundError("file systems have no files: the local AWS was started without a folder for file systems")
     folder = _root / file_system_id
     if not folder.exists():
         folder.mkdir()
@@ -37,9 +37,9 @@ def folder_of(file_system_id: str) -> Path:
 
 
 def root_of(access_point: Any) -> Path | None:
-    """The directory that clients of an access point see as their root; None: it is not there, and nobody said how to make it.
+    """Root directory of an access point's clients; None if it does not exist and has no CreationInfo.
 
-    EFS makes it at the first mount: https://docs.aws.amazon.com/efs/latest/ug/enforce-root-directory-access-point.html
+    EFS creates it at the first mount: https://docs.aws.amazon.com/efs/latest/ug/enforce-root-directory-access-point.html
     """
     directory: dict[str, Any] = access_point.root_directory
     creation = directory.get("CreationInfo")
@@ -56,7 +56,7 @@ def root_of(access_point: Any) -> Path | None:
 
 
 def directory_of(file_system_id: str, path: str) -> Path | None:
-    """A directory of a file system; None: it has none there."""
+    """A directory of a file system; None if it does not exist."""
     folder = folder_of(file_system_id)
     for name in path.strip("/").split("/"):
         folder = folder / name
@@ -66,7 +66,7 @@ def directory_of(file_system_id: str, path: str) -> Path | None:
 
 
 def _is_directory(folder: Path) -> bool:
-    """Links lead nowhere: whoever writes into a file system could point them at this machine's files."""
+    """Does not follow symbolic links: a client could point them at files of this machine."""
     return folder.name != ".." and folder.is_dir() and not folder.is_symlink()
 
 

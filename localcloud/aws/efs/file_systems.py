@@ -1,4 +1,4 @@
-"""File systems: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html and its neighbours."""
+"""File systems: https://docs.aws.amazon.com/efs/latest/ug/API_CreateFileSystem.html and related operations."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def _create_file_system(call: Call) -> dict[str, Any]:
         raise bad_request("KmsKeyId can only be specified when Encrypted is set to true.")
     if zone := params.get("AvailabilityZoneName"):
         _check_one_zone(call, zone)
-    made = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
-    made.kms_key_id = key
-    made.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
-    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-file-system")
-    return _described(made)
+    created = call.backend.file_systems_by_id[call.moto()["FileSystemId"]]
+    created.kms_key_id = key
+    created.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
+    durations.schedule(created, "life_cycle_state", "creating", "available", "efs-file-system")
+    return _described(created)
 
 
 @operation("efs", "UpdateFileSystem")
@@ -60,7 +60,10 @@ def _update_file_system_protection(call: Call) -> dict[str, Any]:
 
 @operation("efs", "DescribeReplicationConfigurations")
 def _describe_replication_configurations(call: Call) -> dict[str, Any]:
-    """The local AWS replicates nothing: https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html"""
+    """No file system is replicated in the local AWS.
+
+    https://docs.aws.amazon.com/efs/latest/ug/API_DescribeReplicationConfigurations.html
+    """
     if "FileSystemId" not in call.params:
         return {"Replications": []}
     file_system(call)
@@ -92,7 +95,7 @@ def _described(found: Any) -> dict[str, Any]:
 
 
 def _key_arn(call: Call) -> str:
-    """The key that encrypts: the one asked for, or AWS's own for EFS."""
+    """The encryption key: the requested one, or the AWS managed key for EFS."""
     kms = call.backend_of("kms")
     wanted = call.params.get("KmsKeyId", "alias/aws/elasticfilesystem")
     try:

@@ -1,4 +1,4 @@
-"""Mount targets: https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html and its neighbours."""
+"""Mount targets: https://docs.aws.amazon.com/efs/latest/ug/API_CreateMountTarget.html and related operations."""
 
 from typing import Any
 
@@ -22,15 +22,15 @@ def _create_mount_target(call: Call) -> dict[str, Any]:
         )
         raise refused("AvailabilityZonesMismatch", message)
     answer = call.moto()
-    made = call.backend.mount_targets_by_id[answer["MountTargetId"]]
-    made.security_groups = groups
-    interface = call.backend_of("ec2").get_network_interface(made.network_interface_id)
+    created = call.backend.mount_targets_by_id[answer["MountTargetId"]]
+    created.security_groups = groups
+    interface = call.backend_of("ec2").get_network_interface(created.network_interface_id)
     call.backend_of("ec2").modify_network_interface_attribute(interface.id, groups)
-    interface.description = f"EFS mount target for {made.file_system_id} ({made.mount_target_id})"
+    interface.description = f"EFS mount target for {created.file_system_id} ({created.mount_target_id})"
     interface.requester_managed = True
     interface.status = "in-use"
-    durations.schedule(made, "life_cycle_state", "creating", "available", "efs-mount-target")
-    return {**answer, "LifeCycleState": made.life_cycle_state}
+    durations.schedule(created, "life_cycle_state", "creating", "available", "efs-mount-target")
+    return {**answer, "LifeCycleState": created.life_cycle_state}
 
 
 @operation("efs", "ModifyMountTargetSecurityGroups")

@@ -1,4 +1,4 @@
-"""What a client sees when it mounts a file system: its files, or what NFS and the mount helper say when it may not.
+"""Mounts of file systems: the files that a client sees, or the error of NFS or the mount helper.
 
 https://docs.aws.amazon.com/efs/latest/ug/mounting-fs.html, .../troubleshooting-efs-mounting.html
 """
@@ -20,7 +20,7 @@ _DENIED = "mount.nfs4: access denied by server while mounting 127.0.0.1:/"
 
 
 class MountRefused(Exception):
-    """The text says why."""
+    """Refused mount; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ def _mount(body: Any) -> Any:
 def mount(
     region: str, instance: str, fileSystem: str, accessPoint: str | None = None, path: str = "/", encrypted: bool = True
 ) -> Mounted:
-    """Let an instance mount a file system, through an access point or at a path of it. Raises MountRefused."""
+    """Mount a file system on an instance, through an access point or at a path. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:
-        raise MountRefused(f"there is no instance {instance}")
+        raise MountRefused(f"instance {instance} does not exist")
     found = efs.file_systems_by_id.get(fileSystem)
     if found is None:
         raise MountRefused(f"file system {fileSystem} does not exist")
@@ -58,21 +58,21 @@ def mount(
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
-    """The name fs-....efs.<region>.amazonaws.com leads to the mount target in the client's zone."""
+    """Resolve fs-....efs.<region>.amazonaws.com to the mount target in the client's zone."""
     name, zone = file_system.file_system_id, client.placement.zone
     targets = [one for one in efs.mount_targets_by_id.values() if one.file_system_id == name]
     here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
     ready = [one for one in here if one.life_cycle_state == "available"]
     if not ready:
-        state = f"the one there is {here[0].life_cycle_state}" if here else f"it has them in {_zones(targets)}"
+        state = f"the mount target there is {here[0].life_cycle_state}" if here else f"its mount targets are in {_zones(targets)}"
         raise MountRefused(
             f"Failed to resolve {name}.efs.{ec2.region_name}.amazonaws.com: file system {name} has no mount target "
             f"in {zone} of the node's VPC; {state}"
         )
-    if not _lets_in(ec2, ready[0], client):
+    if not _can_connect(ec2, ready[0], client):
         raise MountRefused(
             f"mount.nfs4: Connection timed out: no security group of mount target {ready[0].mount_target_id} "
-            f"({', '.join(ready[0].security_groups)}) lets the node in at TCP port {NFS_PORT}"
+            f"({', '.join(ready[0].security_groups)}) allows the node to connect to TCP port {NFS_PORT}"
         )
 
 
@@ -80,7 +80,7 @@ def _zones(targets: list[Any]) -> str:
     return ", ".join(sorted({one.availability_zone_name for one in targets})) or "no zone"
 
 
-def _lets_in(ec2: Any, target: Any, client: Any) -> bool:
+def _can_connect(ec2: Any, target: Any, client: Any) -> bool:
     groups = {group.id for interface in client.nics.values() for group in interface.group_set}
     for rule in (rule for name in target.security_groups for rule in ec2.get_security_group_from_id(name).ingress_rules):
         covers_port = rule.ip_protocol == "-1" or (
@@ -101,7 +101,7 @@ def _access_point(efs: Any, file_system: Any, name: str) -> Any:
         raise MountRefused(f"{_DENIED}: access point {name} does not exist")
     if point.file_system_id != file_system.file_system_id:
         raise MountRefused(
-            f"{_DENIED}: access point {name} is one of file system {point.file_system_id}, not of {file_system.file_system_id}"
+            f"{_DENIED}: access point {name} belongs to file system {point.file_system_id}, not to {file_system.file_system_id}"
         )
     if getattr(point, "life_cycle_state", "available") != "available":
         raise MountRefused(f"{_DENIED}: access point {name} is {point.life_cycle_state}")
@@ -109,7 +109,10 @@ def _access_point(efs: Any, file_system: Any, name: str) -> Any:
 
 
 def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
-    """Whether the client may only read: https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html"""
+    """Whether the client has read-only access.
+
+    https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
+    """
     if not file_system.file_system_policy:
         return False
     document = policy_documents.parse(file_system.file_system_policy)
@@ -123,7 +126,7 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
 
     if not may("Mount"):
         how = "with" if encrypted else "without"
-        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} refuses a client {how} TLS")
+        raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how} TLS")
     return not may("Write")
 
 
@@ -136,6 +139,6 @@ def _folder(file_system: Any, point: Any | None, path: str) -> Path:
     if found is None:
         raise MountRefused(
             f"mount.nfs4: mounting 127.0.0.1:/ failed, reason given by server: No such file or directory: "
-            f"{path} is not in file system {name}"
+            f"file system {name} has no {path}"
         )
     return found

@@ -1,4 +1,4 @@
-"""What is attached to a file system: its resource policy, backups, and the life cycle of its files."""
+"""Settings attached to a file system: resource policy, backups, and the lifecycle of its files."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def _put_file_system_policy(call: Call) -> dict[str, Any]:
         ("AWS", identity.principal_arn(call)), "elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context
     )
     if not call.params.get("BypassPolicyLockoutSafetyCheck") and policy_documents.decide(document, who) == "Deny":
-        raise refused("InvalidPolicyException", "The policy would keep its author from changing it again.")
+        raise refused("InvalidPolicyException", "The policy would prevent its author from changing it again.")
     found.file_system_policy = call.params["Policy"]
     return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
 
@@ -90,7 +90,7 @@ def _put_lifecycle_configuration(call: Call) -> dict[str, Any]:
             raise refused("ValidationException", f"Value '{age}' is not valid for {transition}")
     named = {name for policy in policies for name in policy}
     if len(named) != len(policies):
-        raise bad_request("Each transition may be given once.")
+        raise bad_request("Each transition may be specified only once.")
     if "TransitionToArchive" in named and found.throughput_mode != "elastic":
         raise bad_request("TransitionToArchive is supported only for file systems with elastic throughput.")
     found.lifecycle_policies = policies

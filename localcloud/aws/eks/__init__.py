@@ -1,4 +1,4 @@
-"""EKS, in place of moto's: clusters, add-ons, access entries, Pod Identity, node groups with autoscaling groups and instances."""
+"""EKS (not moto's): clusters, add-ons, access entries, Pod Identity, node groups with Auto Scaling groups."""
 
 
 def install() -> None:
@@ -6,7 +6,7 @@ def install() -> None:
     from localcloud.aws.eks import (  # noqa: F401
         access_entries,
         access_policies,
-        addon_catalogue,
+        addon_catalog,
         addon_configuration,
         addons,
         cluster_updates,

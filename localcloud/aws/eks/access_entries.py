@@ -1,4 +1,4 @@
-"""Access entries: which IAM principals reach a cluster's Kubernetes API, and as whom.
+"""Access entries: which IAM principals may use a cluster's Kubernetes API, and with which user name and groups.
 
 https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, .../creating-access-entries.html
 """
@@ -13,7 +13,7 @@ from localcloud.aws.eks.state import AccessEntry, Cluster, Record, check_tags, n
 from localcloud.aws.patching import operation
 
 RESERVED = ("amazon:", "aws:", "eks:", "iam:", "system:")
-"""Prefixes that no user name or group of an entry may have."""
+"""Prefixes that EKS rejects in user names and groups of an entry."""
 NODE_USER = "system:node:{{EC2PrivateDNSName}}"
 NODE_GROUPS = {
     "EC2_LINUX": ["system:nodes"],
@@ -23,7 +23,7 @@ NODE_GROUPS = {
     "HYPERPOD_LINUX": ["system:nodes"],
     "EC2": ["system:nodes"],
 }
-"""Types for nodes: EKS chooses user name and groups."""
+"""Entry types for nodes: EKS sets user name and groups."""
 TYPES = ("STANDARD", *NODE_GROUPS)
 
 
@@ -86,7 +86,7 @@ def associate_access_policy(call: Call) -> Record:
     cluster, policy, scope = _cluster(call), call.params["policyArn"], call.params["accessScope"]
     entry = _entry(call, cluster)
     if policy not in access_policies.ARNS:
-        raise invalid_parameter(f"The policyArn {policy} is not valid. List those that are with 'list-access-policies'.")
+        raise invalid_parameter(f"The policyArn {policy} is not valid. List valid ones with 'list-access-policies'.")
     kind = entry.record["type"]
     if kind != "STANDARD" and not (kind == "EC2" and policy == access_policies.AUTO_NODE):
         raise invalid_request(f"Access policies cannot be associated with an access entry of type {kind}")
@@ -111,7 +111,7 @@ def list_associated_access_policies(call: Call) -> Record:
 
 
 def add_creator(cluster: Cluster) -> None:
-    """The entry that makes who created the cluster its admin, where that was asked for."""
+    """Add the entry that makes the cluster's creator its admin, if requested."""
     arn = cluster.creator
     if (
         arn is None
@@ -124,13 +124,13 @@ def add_creator(cluster: Cluster) -> None:
 
 
 def add_nodes(cluster: Cluster, role_arn: str) -> None:
-    """The entry by which the nodes of a managed node group join; EKS makes it. It is left when the group goes."""
+    """Add the entry that lets the nodes of a managed node group join, as EKS does. It outlives the node group."""
     if cluster.authentication_mode != "CONFIG_MAP" and role_arn not in cluster.access_entries:
         _add(cluster, role_arn, "EC2_LINUX", NODE_USER, NODE_GROUPS["EC2_LINUX"], {})
 
 
 def associate(entry: AccessEntry, policy: str, scope: Record) -> Record:
-    """A policy once more: its scope is replaced."""
+    """Associate a policy; if it is already associated, replace its scope."""
     since = entry.policies.get(policy, {}).get("associatedAt", now())
     entry.policies[policy] = {"policyArn": policy, "accessScope": scope, "associatedAt": since, "modifiedAt": now()}
     return entry.policies[policy]
@@ -175,7 +175,7 @@ def _entry(call: Call, cluster: Cluster) -> AccessEntry:
 
 
 def _check_principal(call: Call, arn: str) -> None:
-    """An IAM user or role: not an account's root, not a session."""
+    """Check that the principal is an IAM user or role, not an account's root or a session."""
     if not IAM_PRINCIPAL.fullmatch(arn):
         raise invalid_parameter("The principalArn parameter format is not valid")
     if ":role/aws-service-role/" in arn:

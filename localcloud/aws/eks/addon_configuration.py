@@ -1,7 +1,8 @@
-"""What add-ons can be told with configurationValues.
+"""Validation of configurationValues of add-ons.
 
-EKS checks them by each version's JSON schema (https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html).
-The local EKS knows the keys: of vpc-cni all, of the others those of the first level.
+EKS checks them against each version's JSON schema:
+https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
+The local EKS knows all keys of vpc-cni, and the top-level keys of the others.
 """
 
 import json
@@ -10,13 +11,13 @@ from typing import Any
 import yaml
 
 from localcloud.aws.call import Call
-from localcloud.aws.eks import addon_catalogue
+from localcloud.aws.eks import addon_catalog
 from localcloud.aws.eks.errors import invalid_parameter
 from localcloud.aws.eks.state import Record
 from localcloud.aws.patching import operation
 
 Schema = str | dict[str, Any]
-"""A JSON type, TRUE_OR_FALSE (a string!), or the allowed keys of an object and what they are."""
+"""JSON type, TRUE_OR_FALSE (a string!), or the allowed keys of an object with their shapes."""
 
 TRUE_OR_FALSE = "true-or-false"
 _PLACEMENT: dict[str, Schema] = {"affinity": "object", "nodeSelector": "object", "tolerations": "array"}
@@ -136,7 +137,7 @@ _JSON_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", in
 
 
 def check(addon: str, text: str) -> None:
-    """Refuse values that the add-on does not have. EKS takes JSON and YAML."""
+    """Reject values that the add-on does not support. EKS accepts JSON and YAML."""
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -169,7 +170,7 @@ def _problems(path: str, value: Any, schema: Schema) -> list[str]:
 
 @operation("eks", "DescribeAddonConfiguration")
 def describe_addon_configuration(call: Call) -> Record:
-    addon, version = addon_catalogue.find(call.params["addonName"]), call.params["addonVersion"]
+    addon, version = addon_catalog.find(call.params["addonName"]), call.params["addonVersion"]
     if version not in addon.versions:
         raise invalid_parameter("Addon version specified is not supported", addonName=addon.name)
     answer: Record = {

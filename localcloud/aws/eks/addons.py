@@ -7,8 +7,8 @@ import uuid
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.eks import addon_catalogue, addon_configuration, pod_identity, updates
-from localcloud.aws.eks.addon_catalogue import CatalogueAddon
+from localcloud.aws.eks import addon_catalog, addon_configuration, pod_identity, updates
+from localcloud.aws.eks.addon_catalog import CatalogAddon
 from localcloud.aws.eks.errors import in_use, invalid_parameter, not_emulated
 from localcloud.aws.eks.node_groups import nodes
 from localcloud.aws.eks.principals import IAM_PRINCIPAL
@@ -45,9 +45,9 @@ def create_addon(call: Call) -> Record:
         if token and token == known.token:
             return {"addon": known.record}
         raise in_use("Addon already exists.", clusterName=cluster.name, addonName=name)
-    offered = addon_catalogue.find(name)
+    offered = addon_catalog.find(name)
     if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
-        raise not_emulated(f"add-on in another namespace than {NAMESPACE}")
+        raise not_emulated(f"add-ons outside namespace {NAMESPACE}")
     version = params.get("addonVersion", offered.default(cluster.version))
     _check(cluster, offered, version, params)
     record: Record = {
@@ -91,7 +91,7 @@ def list_addons(call: Call) -> Record:
 def update_addon(call: Call) -> Record:
     cluster, params = usable_cluster_of(call), call.params
     addon = addon_of(call, cluster)
-    record, offered = addon.record, addon_catalogue.find(addon.record["addonName"])
+    record, offered = addon.record, addon_catalog.find(addon.record["addonName"])
     version = str(params.get("addonVersion") or record["addonVersion"])
     _check(cluster, offered, version, params, is_update=True)
     refuse_while_updating(f"addon {offered.name}", addon.updates, "AddonUpdate")
@@ -134,7 +134,7 @@ def update_addon(call: Call) -> Record:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Record:
-    """With `preserve` its software stays in the cluster; the record goes all the same."""
+    """Delete the add-on's record. With `preserve` its software stays in the cluster."""
     cluster = usable_cluster_of(call)
     addon = addon_of(call, cluster)
     record = addon.record
@@ -151,7 +151,7 @@ def delete_addon(call: Call) -> Record:
     return {"addon": record}
 
 
-def _check(cluster: Cluster, offered: CatalogueAddon, version: str, params: Record, is_update: bool = False) -> None:
+def _check(cluster: Cluster, offered: CatalogAddon, version: str, params: Record, is_update: bool = False) -> None:
     members = {"clusterName": cluster.name, "addonName": offered.name}
     if not offered.supports(version, cluster.version) and not (is_update and "addonVersion" not in params):
         raise invalid_parameter("Addon version specified is not supported", **members)
@@ -187,9 +187,9 @@ def _dissociate(cluster: Cluster, record: Record) -> None:
 
 
 def _judge(cluster: Cluster, addon: Addon) -> None:
-    """ACTIVE or DEGRADED, by the nodes that there are now."""
+    """ACTIVE or DEGRADED, depending on the current nodes."""
     record = addon.record
-    if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalogue.CATALOGUE[record["addonName"]].needs_nodes:
+    if record["status"] not in ("ACTIVE", "DEGRADED") or not addon_catalog.CATALOG[record["addonName"]].needs_nodes:
         return
     healthy = nodes.can_run_deployments(cluster)
     record["status"] = "ACTIVE" if healthy else "DEGRADED"

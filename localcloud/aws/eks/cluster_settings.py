@@ -1,4 +1,4 @@
-"""What a cluster may be told, at its creation and later.
+"""Validation of cluster settings, at creation and on updates.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html and API_UpdateClusterConfig.html
 """
@@ -12,7 +12,7 @@ from localcloud.aws.eks.versions import KubernetesVersion
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 AUTHENTICATION_MODES = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-"""In the only order in which a cluster may go from one to the next."""
+"""Authentication modes, in the only order in which a cluster may switch them."""
 SUPPORT_TYPES = ("STANDARD", "EXTENDED")
 
 NOT_EMULATED = (
@@ -39,7 +39,7 @@ def refuse_not_emulated(params: Record) -> None:
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:
-    """The logging settings after a change, in the form of the answers: one list of what is on, one of what is off."""
+    """The logging settings after a change, as EKS returns them: a list of enabled and a list of disabled types."""
     enabled = set(enabled_logs(current)) if current else set()
     for setup in wanted.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]
@@ -79,7 +79,10 @@ def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
 
 
 def encryption(call: Call, wanted: list[Record]) -> list[Record]:
-    """Secrets, with a symmetric key of this region: https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html"""
+    """Encryption settings: only Secrets, with a symmetric key of this region.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html
+    """
     if len(wanted) > 1:
         raise invalid_parameter("Only one encryption config is allowed")
     for setting in wanted:

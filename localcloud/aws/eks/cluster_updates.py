@@ -1,4 +1,4 @@
-"""Changes of a cluster: one kind at a time, each an update that takes its time.
+"""Updates of a cluster: one type of change at a time, each with AWS's duration.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
 https://docs.aws.amazon.com/eks/latest/userguide/update-cluster.html
@@ -14,14 +14,17 @@ from localcloud.aws.eks.state import Cluster, Record, cluster_of, publish_cluste
 from localcloud.aws.patching import operation
 
 KUBELET_SKEW = 3
-"""How many minors nodes may be behind the control plane: https://kubernetes.io/releases/version-skew-policy/#kubelet"""
+"""How many minor versions nodes may lag behind the control plane.
+
+https://kubernetes.io/releases/version-skew-policy/#kubelet
+"""
 
 _KINDS = ("resourcesVpcConfig", "logging", "accessConfig", "upgradePolicy", "deletionProtection")
 _ENDPOINT = ("endpointPublicAccess", "endpointPrivateAccess", "publicAccessCidrs")
 _VPC = ("subnetIds", "securityGroupIds")
 
 Change = tuple[str, Record, Callable[[], None]]
-"""Type of the update, its parameters, and what it does in the end."""
+"""Update type, its parameters, and the function that applies the change at the end."""
 
 
 @operation("eks", "UpdateClusterConfig")
@@ -43,7 +46,7 @@ def update_cluster_config(call: Call) -> Record:
 def update_cluster_version(call: Call) -> Record:
     cluster = cluster_of(call)
     if "rollbackConfig" in call.params:
-        raise invalid_request("The local cloud's EKS does not roll versions back.", clusterName=cluster.name)
+        raise invalid_request("The local cloud's EKS does not support version rollbacks.", clusterName=cluster.name)
     version = versions.offered(call.params["version"])
     current = versions.VERSIONS[cluster.version]
     if version.minor != current.minor + 1:
@@ -71,7 +74,7 @@ def update_cluster_version(call: Call) -> Record:
 
 @operation("eks", "AssociateEncryptionConfig")
 def associate_encryption_config(call: Call) -> Record:
-    """Once, and for good: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+    """Allowed once; cannot be undone: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
     cluster = cluster_of(call)
     if cluster.record.get("encryptionConfig"):
         raise invalid_parameter("Encryption config is already associated with the cluster", clusterName=cluster.name)
@@ -131,7 +134,7 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
 
 
 def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
-    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html: the VPC and the zones stay."""
+    """The VPC and the zones cannot change: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
     current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
     subnet_ids = wanted.get("subnetIds", current["subnetIds"])
     groups = wanted.get("securityGroupIds", current["securityGroupIds"])
@@ -160,7 +163,10 @@ def _logging(call: Call, cluster: Cluster) -> Change:
 
 
 def _access(call: Call, cluster: Cluster) -> Change:
-    """One way only: https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html"""
+    """Modes change in one direction only.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
+    """
     modes, current = cluster_settings.AUTHENTICATION_MODES, cluster.authentication_mode
     mode = call.params["accessConfig"].get("authenticationMode")
     if mode not in modes or modes.index(mode) != modes.index(current) + 1:

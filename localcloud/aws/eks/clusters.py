@@ -1,6 +1,6 @@
 """Clusters: https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 
-A cluster has a real security group and interfaces in its subnets, which last as long as it does.
+A cluster has a real security group, and interfaces in its subnets, until it is deleted.
 """
 
 import re
@@ -30,7 +30,7 @@ NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9\-_]{0,99}")
 
 
 def set_endpoint(account: str, region: str, name: str, url: str, certificate_authority: str, issuer: str | None = None) -> None:
-    """Let a cluster be the one that answers at this URL with this CA (base64 of PEM): for whoever realizes it.
+    """Set a cluster's API URL and CA (base64 of PEM). Called by its realizer.
 
     Clients see it once the cluster is ACTIVE.
     """
@@ -42,7 +42,7 @@ def set_endpoint(account: str, region: str, name: str, url: str, certificate_aut
 
 
 def set_problems(account: str, region: str, name: str, messages: list[str]) -> None:
-    """Let a cluster show what is wrong with it: for whoever realizes it."""
+    """Set a cluster's health issues. Called by its realizer."""
     cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
     cluster.record["health"]["issues"] = [_issue(cluster, message) for message in messages]
 
@@ -93,7 +93,7 @@ def create_cluster(call: Call) -> Record:
 
 
 def _checked_record(call: Call) -> Record:
-    """The new cluster as it will be described; refuses what EKS refuses, creates nothing."""
+    """The record of the new cluster. Raises EKS's errors for invalid settings; creates nothing."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
         raise invalid_parameter(

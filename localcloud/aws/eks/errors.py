@@ -1,10 +1,13 @@
-"""Refusals as EKS gives them: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page."""
+"""Errors as EKS returns them.
+
+https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html and each action's page.
+"""
 
 from localcloud.aws.errors import AwsError
 
 
 def invalid_parameter(message: str, **members: str) -> AwsError:
-    """`members` are those of the modelled exception: clusterName, nodegroupName, addonName."""
+    """`members` are those of the modeled exception: clusterName, nodegroupName, addonName."""
     return AwsError("InvalidParameterException", message, None, **members)
 
 
@@ -21,5 +24,5 @@ def not_found(message: str, **members: str) -> AwsError:
 
 
 def not_emulated(what: str) -> AwsError:
-    """For what EKS has and the local cloud does not: refused, never ignored."""
+    """Error for EKS features that the local cloud lacks. They are rejected, never ignored."""
     return AwsError("NotImplementedInLocalCloud", f"The local cloud's EKS has no {what}.", status=400)

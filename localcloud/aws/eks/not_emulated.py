@@ -1,4 +1,4 @@
-"""Operations that moto would answer from its own, empty record of clusters: refused by name instead."""
+"""Operations rejected by name, because moto would answer them from its own, empty record of clusters."""
 
 from typing import NoReturn
 

@@ -1,4 +1,4 @@
-"""Pod Identity associations: which IAM role a service account's pods have.
+"""Pod Identity associations: which IAM role the pods of a service account use.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
 https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
@@ -82,7 +82,7 @@ def add(
     tags: dict[str, str],
     owner: str | None = None,
 ) -> Record:
-    """A new association; `owner` is the ARN of the add-on that it belongs to."""
+    """Create an association; `owner` is the ARN of the add-on that it belongs to."""
     check_role(call, role_arn)
     for other in cluster.associations.values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, service_account):
@@ -111,7 +111,9 @@ def check_role(call: Call, arn: str) -> None:
     if match is None or match["kind"] != "role":
         raise invalid_parameter(f"Role ARN {arn} is not valid")
     if match["account"] != call.account:
-        raise invalid_parameter("Role provided in the request must be in the cluster's account; for another's use targetRoleArn")
+        raise invalid_parameter(
+            "Role provided in the request must be in the cluster's account. For a role of another account, use targetRoleArn"
+        )
     role = role_of(call, arn)
     if role is None:
         raise invalid_parameter("Role provided in the request does not exist.")
@@ -136,7 +138,10 @@ def _refuse_owned(record: Record) -> None:
 
 
 def _set_optional(record: Record, params: Record) -> None:
-    """https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html; an empty target role removes it."""
+    """An empty target role removes it.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html
+    """
     if params.get("policy") and not record["disableSessionTags"]:
         raise invalid_parameter("A session policy requires disableSessionTags to be true")
     if "policy" in params:

@@ -1,4 +1,4 @@
-"""What one account has in one region's EKS. Records are dicts as EKS's Describe calls show them."""
+"""EKS state of one account and region. Records are dicts in the shape of EKS's Describe calls."""
 
 from collections.abc import Iterable
 from copy import deepcopy
@@ -17,12 +17,12 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class UserTemplate:
-    """The version of a launch template that a node group was made from; all None without one."""
+    """Launch template version that a node group was created from; all None without one."""
 
     id: str | None = None
     name: str | None = None
     version: str | None = None
-    """The number, also where the user said $Latest or $Default."""
+    """The version number, also if the user specified $Latest or $Default."""
     data: Record = field(default_factory=dict)
 
     @property
@@ -35,7 +35,7 @@ class UserTemplate:
 
     @property
     def record(self) -> Record:
-        """As a node group shows it."""
+        """The launch template as a node group shows it."""
         return {"id": self.id, "name": self.name, "version": self.version}
 
 
@@ -45,12 +45,12 @@ class NodeGroup:
     token: str
     """The client's idempotency token."""
     uuid: str
-    """Part of the names of what EKS makes for it."""
+    """Part of the names of the resources that EKS creates for it."""
     types: list[str]
     """Instance types, the preferred one first."""
     template: UserTemplate
     template_id: str | None = None
-    """EKS's own launch template, made from the user's."""
+    """EKS's own launch template, based on the user's."""
     profile: str | None = None
     """The instance profile that carries the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Cluster:
     creator: str | None
     """IAM principal that created the cluster."""
     self_managed_addons: bool
-    """vpc-cni, kube-proxy and CoreDNS were put in at creation, not as add-ons."""
+    """vpc-cni, kube-proxy and CoreDNS were installed at creation, not as EKS add-ons."""
     endpoint: Endpoint
     network_interfaces: list[str] = field(default_factory=list)
     node_groups: dict[str, NodeGroup] = field(default_factory=dict)
@@ -114,15 +114,15 @@ class Cluster:
         return str(self.record["accessConfig"]["authenticationMode"])
 
     def progress(self) -> events.Progress:
-        """Whether what was asked of the cluster is real by now."""
+        """Whether the cluster's realizer has reached the requested state."""
         return events.progress("cluster", self.name, self.region, self.account)
 
     def progress_of(self, group: NodeGroup) -> events.Progress:
-        """Whether a node group's nodes are as they should be."""
+        """Whether a node group's nodes have reached the requested state."""
         return events.progress("node-group", f"{self.name}/{group.name}", self.region, self.account)
 
     def arn_of(self, kind: str, *path: str) -> str:
-        """ARN of something of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
+        """ARN of a resource of this cluster: arn:aws:eks:<region>:<account>:<kind>/<cluster>/..."""
         return "/".join((self.record["arn"].split(":cluster/")[0] + f":{kind}", self.name, *path))
 
 
@@ -145,7 +145,7 @@ def cluster_of(call: Call) -> Cluster:
 
 
 def usable_cluster_of(call: Call) -> Cluster:
-    """The cluster that the call names, which must be past its creation and not on its way out."""
+    """The cluster that the call names. Raises while it is being created or deleted."""
     cluster = cluster_of(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
@@ -173,7 +173,7 @@ def now() -> datetime:
 
 
 def page(call: Call, member: str, items: Iterable[Any], default_size: int = 100) -> Record:
-    """One page of a List answer; the token is the position of the next."""
+    """One page of a List response; the token is the position of the next page."""
     everything = list(items)
     token = call.params.get("nextToken") or "0"
     if not token.isdigit() or int(token) > len(everything):
@@ -211,7 +211,7 @@ def publish_cluster(cluster: Cluster, action: events.Action) -> None:
 
 
 def publish_update(cluster: Cluster, update: Record) -> None:
-    """An update of the cluster has begun."""
+    """Publish the start of an update of the cluster."""
     events.publish(events.Event("cluster", "updating", cluster.name, cluster.region, cluster.account, deepcopy(update)))
 
 
@@ -221,7 +221,7 @@ def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action
 
 
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
-    """Gone is what its software shall be too: with `preserve` nothing is told."""
+    """Publish an add-on event. Deletions with `preserve` are not published, so that the software stays."""
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"
     events.publish(events.Event("add-on", action, name, cluster.region, cluster.account, details))

@@ -1,4 +1,4 @@
-"""Tags of everything that EKS tags: clusters, node groups, add-ons, access entries, Pod Identity associations.
+"""Tags of EKS resources: clusters, node groups, add-ons, access entries, Pod Identity associations.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_TagResource.html
 """

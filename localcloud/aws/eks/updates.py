@@ -13,7 +13,7 @@ from localcloud.aws.patching import operation
 
 
 def new(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
-    """A new update, in progress until somebody says otherwise."""
+    """Create an update. It stays in progress until the caller ends it."""
     update: Record = {
         "id": str(uuid.uuid4()),
         "status": "InProgress",
@@ -34,7 +34,7 @@ def start(
     then: Callable[[Record], None],
     gate: Callable[[], bool] | None = None,
 ) -> Record:
-    """A new update that is Successful when its time has come (and the gate says so); then `then` does what it was for."""
+    """Create an update that is Successful after its duration (once the gate opens); `then` applies the change."""
     update = new(updates, update_type, params)
     durations.schedule(update, "status", "InProgress", "Successful", duration, then=lambda: then(update), gate=gate)
     return update
@@ -49,8 +49,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _updates_asked_for(call: Call) -> dict[str, Record]:
-    """Those of the node group or add-on that the call names, else the cluster's own."""
+def _selected_updates(call: Call) -> dict[str, Record]:
+    """Updates of the node group or add-on that the call names, else the cluster's own."""
     cluster = cluster_of(call)
     if call.params.get("nodegroupName"):
         return node_group_of(call, cluster).updates
@@ -61,7 +61,7 @@ def _updates_asked_for(call: Call) -> dict[str, Record]:
 
 @operation("eks", "DescribeUpdate")
 def describe_update(call: Call) -> Record:
-    update = _updates_asked_for(call).get(call.params["updateId"])
+    update = _selected_updates(call).get(call.params["updateId"])
     if update is None:
         raise not_found(f"No update found for ID: {call.params['updateId']}")
     return {"update": update}
@@ -69,4 +69,4 @@ def describe_update(call: Call) -> Record:
 
 @operation("eks", "ListUpdates")
 def list_updates(call: Call) -> Record:
-    return page(call, "updateIds", _updates_asked_for(call))
+    return page(call, "updateIds", _selected_updates(call))

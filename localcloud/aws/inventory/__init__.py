@@ -1,7 +1,7 @@
-"""What is in the accounts beyond what AWS puts there.
+"""Inventory of leftovers: resources in the accounts that AWS itself did not put there.
 
-Reads all state of all backends that moto has made, of every service, account and region, and compares it with a backend as moto
-makes it. No list of resource types: what is not in a fresh account, and has not ended, is a leftover.
+Reads the state of every backend that moto created (service, account, region), and compares it with a fresh
+backend. Needs no list of resource types: anything not in a fresh account that has not ended is a leftover.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ class Leftover:
     service: str
     account: str
     region: str
-    """`aws` for services without regions."""
+    """`aws` for global services."""
     container: str
-    """Where moto keeps it: the attributes' names down to it."""
+    """Where moto keeps it: the path of attribute names."""
     key: str
-    """Its key there, mostly its id or name."""
+    """Its key there, usually its id or name."""
     description: str
 
     def __str__(self) -> str:
@@ -32,11 +32,11 @@ class Leftover:
 
 
 _accepted: dict[tuple[str, str, str], State] = {}
-"""Service, account, region -> what was there when somebody said that it may stay."""
+"""Service, account, region -> state at the time of `accept`."""
 
 
 def leftovers() -> list[Leftover]:
-    """Everything that somebody made and did not delete; empty for an account as AWS hands it out."""
+    """Every resource that a client created and did not delete; empty for a fresh account."""
     return [
         _leftover(service, account, region, *item)
         for service, account, region, backend in _backends()
@@ -45,7 +45,7 @@ def leftovers() -> list[Leftover]:
 
 
 def accept() -> None:
-    """What there is now is no leftover, until the next reset: what a stack finds and must leave as it is."""
+    """Accept the current resources as no leftovers until the next reset: those a stack finds and must not change."""
     _accepted.update({(service, account, region): walk(backend) for service, account, region, backend in _backends()})
 
 
@@ -60,7 +60,7 @@ def _backends() -> list[tuple[str, str, str, Any]]:
 
 
 def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
-    """Path and description of what was not there at first, outermost first."""
+    """Path and description of everything added since the start, outermost first."""
     now = walk(backend)
     known = first.prefixes() | set(first.things)
     gone = _ended_names(now)
@@ -83,7 +83,7 @@ def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
 
 
 def _ended_names(state: State) -> set[str]:
-    """Names under which things that have ended are kept: other containers hold facts about them under the same names."""
+    """Keys of resources that have ended: other containers hold data about them under the same keys."""
     return {path[-1] for path, thing in state.things.items() if rules.is_ended(thing) and not path[-1].isdigit()}
 
 
@@ -100,13 +100,16 @@ def _is_kept_by_aws(path: Path, state: State, gone: set[str]) -> bool:
 
 
 def _is_noise(path: Path, value: str) -> bool:
-    """moto's counters: numbers directly on a backend."""
+    """Whether a change is no resource: history, caches, or one of moto's counters (a number directly on a backend)."""
     return rules.is_history(path) or rules.is_memory(path) or (len(path) == 1 and value.lstrip("-").isdigit())
 
 
 def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
-    """moto keeps tags apart from what they are on, often for longer. A tag counts only on what a fresh account has too: all else
-    that exists is found by itself."""
+    """Whether the tagged resource is not part of a fresh account.
+
+    moto stores tags apart from resources, often for longer. Only tags of resources of a fresh account count: other
+    resources are found themselves.
+    """
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False
     at = path.index("tags")
@@ -128,7 +131,7 @@ def _description(thing: Any) -> str:
 def _text(thing: Any, member: str) -> str:
     try:
         value = getattr(thing, member, None)
-    except Exception:  # a property that needs more than is there
+    except Exception:  # a property that fails on incomplete state
         return ""
     return value if isinstance(value, str) else ""
 

@@ -1,4 +1,4 @@
-"""A backend as it was when moto made it: the same ids again, since each backend is made with random numbers of its own."""
+"""Fresh copy of a backend with the same ids: each backend is created with its own seeded random numbers."""
 
 import functools
 import random
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def twin_of(service: str, backend: Any) -> Any:
-    """A backend as the given one was at first, known to nobody."""
+    """A fresh copy of the given backend, not registered with moto."""
     with _OwnRandomNumbers(service, backend.account_id, backend.region_name):
         return type(backend)(backend.region_name, backend.account_id)
 
@@ -35,7 +35,7 @@ class _OwnRandomNumbers:
     def __enter__(self) -> None:
         self._outside = mock_random.getstate(), random.getstate()
         mock_random.seed(self._key)
-        random.seed(self._key)  # a few services use Python's own
+        random.seed(self._key)  # a few services use Python's own random module
 
     def __exit__(self, *_: object) -> None:
         mock_random.setstate(self._outside[0])

@@ -1,4 +1,4 @@
-"""What AWS keeps, or moto keeps for itself, and nobody can leave behind: recognised by its own state, never by its kind."""
+"""State that AWS or moto keeps and that is no leftover, recognized by its own state, never by resource type."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _TRACES = ("last_used", "last_accessed", "last_activity")
 
 
 def is_ended(thing: Any) -> bool:
-    """AWS shows it for a while after its end: a terminated instance, a deleted NAT gateway, a key pending deletion."""
+    """Whether it has ended but AWS still lists it: a terminated instance, a deleted NAT gateway, a key pending deletion."""
     for name in _STATE_NAMES:
         value = _member(thing, name)
         if isinstance(value, dict):  # EC2: {"Name": "terminated", "Code": 48}
@@ -30,18 +30,18 @@ def is_ended(thing: Any) -> bool:
         value = getattr(value, "name", value)
         if isinstance(value, str) and value.lower() in _ENDED:
             return True
-    parts = _member(thing, "instances")  # an EC2 reservation has no state but that of its instances
+    parts = _member(thing, "instances")  # an EC2 reservation has only the state of its instances
     return isinstance(parts, list) and bool(parts) and all(is_ended(part) for part in parts)
 
 
 def is_session(thing: Any) -> bool:
-    """Temporary credentials, which expire by themselves."""
+    """Whether these are temporary credentials, which expire by themselves."""
     key = _member(thing, "access_key_id")
     return isinstance(key, str) and key.startswith("ASIA")
 
 
 def is_of_aws(path: Path, thing: Any) -> bool:
-    """Made and owned by AWS in every account that uses the service: names and paths that AWS reserves."""
+    """Whether AWS owns it, in every account that uses the service: it has a name or path that AWS reserves."""
     if path[-1].startswith("alias/aws/") or (path[0] == "_parameters" and path[-1].startswith("/aws/")):
         return True
     owner = _member(thing, "key_manager")
@@ -50,12 +50,12 @@ def is_of_aws(path: Path, thing: Any) -> bool:
 
 
 def is_history(path: Path) -> bool:
-    """Records of what was, or of use: no resource."""
+    """Records of history or usage, not resources."""
     return any(name.lstrip("_").startswith("deleted") or name.lstrip("_") in _TRACES for name in path)
 
 
 def is_memory(path: Path) -> bool:
-    """What moto computes when somebody reads: catalogues, and holders of extensions' state that are still empty."""
+    """State that moto computes on reads: catalogs, and holders of extensions' state that are still empty."""
     return path[0] in _CACHES or (len(path) == 1 and path[0].startswith("local_cloud_"))
 
 

@@ -1,4 +1,4 @@
-"""All state below a backend of moto as flat paths: attributes, dicts, lists, sets, nested objects, whatever they are called."""
+"""All state of a moto backend as flat paths: attributes, dicts, lists, sets and nested objects of any name."""
 
 import datetime
 import enum
@@ -35,11 +35,11 @@ A_TIME = "«time»"
 
 
 class State:
-    """What a walk found."""
+    """Result of a walk."""
 
     def __init__(self) -> None:
         self.leaves: dict[Path, str] = {}
-        """Path -> value as text; an object's own path -> its class. Nothing for None and what is empty."""
+        """Path -> value as text; an object's own path -> its class. Omits None and empty values."""
         self.things: dict[Path, Any] = {}
         """Path -> object, dict or list."""
 
@@ -54,7 +54,7 @@ class State:
 
 
 def walk(backend: Any) -> State:
-    """Breadth first: an object that several others refer to is found where it is kept, not where it is used."""
+    """Walk breadth first: an object with several references is found where it is stored, not where it is used."""
     state = State()
     seen: set[int] = {id(backend)}
     queue: deque[tuple[Path, Any]] = deque(((name,), value) for name, value in vars(backend).items())
@@ -82,7 +82,7 @@ def walk(backend: Any) -> State:
 
 
 def _leaf(value: Any) -> str | None:
-    """A plain value as text ("" for an empty one), None for what has parts."""
+    """A scalar value as text ("" for an empty one); None for values with parts."""
     if isinstance(value, enum.Enum):
         return str(value.value)
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Who may do what with a bucket: its policy, and for roles' sessions what their role may do.
+"""Access decisions for buckets: the bucket policy and, for role sessions, the role's policies.
 
-The engineer is the account's administrator: only a Deny of the bucket's policy stops them. moto decides nothing here any more.
+The user is the account's administrator: only a Deny in the bucket policy stops them. moto no longer decides here.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/how-s3-evaluates-access-control.html
 """
 
@@ -17,7 +17,8 @@ from localcloud.aws.patching import guard
 from localcloud.aws.s3.buckets import bucket
 
 _ACTIONS = {
-    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html: where action and operation differ
+    # Operations whose action has another name:
+    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
     "CompleteMultipartUpload": "PutObject",
     "CopyObject": "PutObject",
     "CreateMultipartUpload": "PutObject",
@@ -57,7 +58,7 @@ _decision: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3-decis
 
 
 def install() -> None:
-    """moto asks a bucket's policy on some calls, without its conditions: it gets the decision made here."""
+    """Return this module's decision where moto checks the bucket policy itself, without its conditions."""
 
     def get_permission(self: Any, action: str, resource: str) -> Any:
         return PermissionResult.PERMITTED if _decision.get() == "Allow" else PermissionResult.NEUTRAL
@@ -101,7 +102,7 @@ def _request(call: Call, resource: str) -> policy_documents.Request:
 
 
 def _context(call: Call) -> dict[str, str]:
-    """The server speaks plain HTTP on the loopback only, in the place of AWS's TLS endpoint: that counts as secure."""
+    """Condition keys of the request. Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure."""
     secure = call.request.scheme == "https" or call.request.from_wsgi_server
     context = {"aws:securetransport": str(secure).lower(), "aws:sourceip": call.request.remote_addr or "127.0.0.1"}
     if secure:

@@ -1,4 +1,4 @@
-"""Configurations of a bucket that moto stores unread."""
+"""Validation of bucket configurations that moto stores unchecked."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ def _check_statement(call: Call, statement: dict[str, Any], name: str) -> None:
     for action in policy_documents.actions(statement):
         if action != "*" and not action.startswith("s3:"):
             raise InvalidPolicy("Policy has invalid action")
-        if "*" not in action and "?" not in action and not any(_can_be_meant(action, resource) for resource in resources):
+        if "*" not in action and "?" not in action and not any(_can_match(action, resource) for resource in resources):
             raise InvalidPolicy("Action does not apply to any resource(s) in statement")
     try:
         check_principals(call, statement)
@@ -78,14 +78,14 @@ def _check_statement(call: Call, statement: dict[str, Any], name: str) -> None:
         raise InvalidPolicy("Invalid principal in policy") from None
 
 
-def _can_be_meant(action: str, resource: str) -> bool:
+def _can_match(action: str, resource: str) -> bool:
     if resource.endswith("*") and "/" not in resource:
         return True
     return ("/" in resource) == bool(_OF_OBJECTS.match(action))
 
 
 def is_public(document: dict[str, Any]) -> bool:
-    """Whether a statement allows anybody something, without a condition that fixes who or from where."""
+    """Whether a statement allows public access, without a condition that restricts the principal or source."""
     return any(
         statement["Effect"] == "Allow"
         and any(name == "*" for _, name in policy_documents.principals(statement))

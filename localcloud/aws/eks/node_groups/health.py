@@ -1,4 +1,4 @@
-"""Why a node group is not well, as EKS says it.
+"""Health issues of a node group, as EKS reports them.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
 https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html
@@ -15,7 +15,7 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
 _CODES = {"InsufficientFreeAddressesInSubnet": "InsufficientFreeAddresses"}
-"""EC2's refusal of a launch -> the issue's code; all others are AsgInstanceLaunchFailures."""
+"""EC2 launch error -> issue code; all others are AsgInstanceLaunchFailures."""
 
 _CREATION_CODES = (
     ("image", "AmiIdNotFound"),
@@ -23,7 +23,7 @@ _CREATION_CODES = (
     ("security group", "Ec2SecurityGroupNotFound"),
     ("subnet ID", "Ec2SubnetNotFound"),
 )
-"""Part of what Auto Scaling says when it refuses a group -> the issue's code; else Ec2LaunchTemplateInvalidConfiguration."""
+"""Part of Auto Scaling's error message -> issue code; all others are Ec2LaunchTemplateInvalidConfiguration."""
 
 HTTPS = 443
 ANYWHERE = IPv4Network("0.0.0.0/0")
@@ -34,7 +34,7 @@ def issue(code: str, message: str, resource_ids: list[str]) -> Record:
 
 
 def of_refused_group(error: AwsError, name: str) -> Record:
-    """Auto Scaling refused to make the group."""
+    """Issue of a node group whose Auto Scaling group could not be created."""
     code = next((code for part, code in _CREATION_CODES if part in error.message), "Ec2LaunchTemplateInvalidConfiguration")
     return issue(code, error.message, [name])
 
@@ -44,7 +44,7 @@ def of_refused_launch(error: AwsError, name: str) -> Record:
 
 
 def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """What is missing, and which launches fail, at any time of a node group's life."""
+    """Issues of an existing node group: missing resources and failing launches."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     found = nodes.auto_scaling_groups(cluster, group)
     gone = [name for name in group.group_names if name not in {scaling.name for scaling in found}]
@@ -63,7 +63,7 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
-    """Why new instances do not become nodes."""
+    """Reasons why new instances do not become nodes."""
     instances = nodes.in_service(cluster, group)
     ids = [instance.id for instance in instances]
     if not instances:
@@ -79,18 +79,18 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     if not all(_reaches_control_plane(cluster, instance) for instance in instances) or not _knows_its_cluster(cluster, group):
         return [issue("NodeCreationFailure", "Instances failed to join the kubernetes cluster", ids)]
     if not cluster.self_managed_addons and "vpc-cni" not in cluster.addons:
-        # Without a pod network no node becomes Ready.
+        # Without a pod network, no node becomes Ready.
         return [issue("NodeCreationFailure", "Unhealthy nodes in the kubernetes cluster", ids)]
     return []
 
 
 def of_nodes(problem: str, name: str) -> list[Record]:
-    """What whoever realizes nodes says of them."""
+    """Problem that the realizer reports for the nodes."""
     return [issue("NodeCreationFailure", problem, [name])] if problem else []
 
 
 def _knows_its_cluster(cluster: Cluster, group: NodeGroup) -> bool:
-    """EKS tells its own images which cluster to join; another image must be told by the user's boot text."""
+    """Whether nodes know which cluster to join. EKS configures its own images; custom ones need it in the user data."""
     if group.record["amiType"] != "CUSTOM":
         return True
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
@@ -112,7 +112,7 @@ def _public_subnet_without_address(cluster: Cluster, instance: Any) -> str | Non
 
 
 def _reaches_control_plane(cluster: Cluster, instance: Any) -> bool:
-    """Whether security groups let the node open the Kubernetes API: the control plane's interfaces, or its public endpoint.
+    """Whether security groups allow the node to reach the Kubernetes API, by private interfaces or public endpoint.
 
     https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
     """

@@ -1,4 +1,4 @@
-"""Which image and instance types a node group's nodes have.
+"""Image and instance types of a node group's nodes.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html: amiType, version, releaseVersion, instanceTypes
 """
@@ -26,7 +26,7 @@ _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
 
 
 def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list[str]:
-    """The instance types of the nodes, wherever they were said."""
+    """Instance types of the nodes, from the node group or its launch template."""
     if wanted and template.instance_type:
         raise invalid_request("Cannot specify instance types in launch template and API request")
     if len(wanted) > INSTANCE_TYPES_LIMIT:
@@ -39,7 +39,7 @@ def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list
 
 
 def chosen_ami_type(wanted: str | None, template: UserTemplate, types: list[str], version: str) -> str:
-    """CUSTOM exactly where the launch template names an image."""
+    """The AMI type: CUSTOM if and only if the launch template names an image."""
     if template.image_id:
         if wanted not in (None, "CUSTOM"):
             raise invalid_parameter(
@@ -75,7 +75,7 @@ def _fits(instance_type: str, ami_type: str) -> bool:
 
 
 def image_id(region: str, ami_type: str, version: str) -> str:
-    """EKS's image for these nodes, by the parameter that EKS publishes."""
+    """EKS's image for these nodes, from the SSM parameter that EKS publishes."""
     architecture, variant = AMI_TYPES[ami_type]
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/recommended/image_id"
     return images.parameters(region)[path]

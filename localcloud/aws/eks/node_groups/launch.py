@@ -1,4 +1,4 @@
-"""What EKS makes of a node group's settings: a launch template of its own, from the user's, and an instance profile.
+"""Launch template and instance profile that EKS creates for a node group, based on the user's launch template.
 
 https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-basics
 https://awslabs.github.io/amazon-eks-ami/nodeadm/ for the boot configuration
@@ -23,7 +23,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_S
 
 
 def tags_of(cluster: Cluster, name: str) -> dict[str, str]:
-    """EKS's tags on what it makes for a node group."""
+    """Tags that EKS sets on the resources it creates for a node group."""
     return {CLUSTER_TAG: cluster.name, NODE_GROUP_TAG: name}
 
 
@@ -39,14 +39,14 @@ def delete_profile(iam: Any, name: str) -> None:
 
 
 def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data: Record) -> str:
-    """EKS's launch template; its id."""
+    """Create EKS's launch template and return its id."""
     tags = {"launch-template": tags_of(cluster, record["nodegroupName"])}
     template = ec2.create_launch_template(name, "", launch_templates.stored(data), tags)
     return str(template.id)
 
 
 def add_version(template: Any, data: Record) -> None:
-    """A new version of EKS's launch template, which is its default from now on."""
+    """Create a version of EKS's launch template and make it the default."""
     template.default_version_number = template.create_version(launch_templates.stored(data), "").number
 
 
@@ -56,14 +56,14 @@ def delete_template(ec2: Any, template_id: str) -> None:
 
 
 def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: list[str], profile: str) -> Record:
-    """The user's launch data with what EKS adds: image, instance type, profile, cluster security group, boot text, tags."""
+    """The user's launch data plus EKS's: image, instance type, profile, cluster security group, user data, tags."""
     data = deepcopy(user.data)
     data["InstanceType"] = types[0]
     data["IamInstanceProfile"] = {"Name": profile}
     if not data.get("NetworkInterfaces") and not data.get("SecurityGroupIds") and not data.get("SecurityGroups"):
         data["SecurityGroupIds"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     for interface in data.get("NetworkInterfaces", []):
-        # Nodes talk to the control plane through the group that joins them; EKS adds it only where the user gives none.
+        # Nodes reach the control plane through the cluster security group; EKS adds it only if the user sets no groups.
         if not interface.get("Groups"):
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:
@@ -88,7 +88,7 @@ def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record
 
 
 def boot_text(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
-    """The user's parts, then EKS's NodeConfig, as base64 of a MIME document."""
+    """User data: the user's parts, then EKS's NodeConfig, as a base64-encoded MIME document."""
     parts = [(part.get_content_type(), _text(part)) for part in _leaves(given)] if given else []
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
@@ -126,7 +126,7 @@ def node_config(cluster: Cluster, record: Record, image: str) -> Record:
 
 
 def joins_by_itself(user_data: str | None) -> bool:
-    """Whether boot text of one's own image names a cluster to join: EKS adds nothing to it."""
+    """Whether user data for a custom image names a cluster to join. EKS adds nothing to such user data."""
     if not user_data:
         return False
     texts = [base64.b64decode(user_data).decode(errors="replace"), *(_text(part) for part in _leaves(user_data))]

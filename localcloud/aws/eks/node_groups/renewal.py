@@ -1,4 +1,4 @@
-"""The nodes of a managed node group are replaced by those of a new template version, as many at a time as it allows.
+"""Rolling replacement of a managed node group's nodes by those of a new template version, in batches.
 
 https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 """
@@ -15,14 +15,14 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 _CAUSE = "in response to an update of the EKS node group"
 
 Finished = Callable[[str], None]
-"""Told when an update of the nodes is over: why it failed, or an empty text. Then new instances come from what it left."""
+"""Called when a node update ends, with the reason of its failure or "". Later launches use the resulting template."""
 
 
 def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished) -> None:
     """Replace the instances of older template versions.
 
-    DEFAULT starts the new ones before the old ones go, and so needs spare capacity; MINIMAL lets the old ones go first.
-    Where new ones are refused by EC2, or do not become nodes, the old ones that are left stay.
+    DEFAULT launches new instances before it removes old ones, so it needs spare capacity; MINIMAL removes old ones first.
+    If EC2 refuses new instances, or they do not become nodes, the remaining old ones stay.
     """
     found = nodes.auto_scaling_groups(cluster, group)
     _Renewal(cluster, group, found[0] if found else None, update, finished).next_batch()
@@ -30,7 +30,7 @@ def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished
 
 @dataclass
 class _Renewal:
-    """One update, in steps: each begins when the nodes are as the step before wanted them."""
+    """One update, in steps. Each step starts when the nodes have reached the state that the previous step set."""
 
     cluster: Cluster
     group: NodeGroup
@@ -56,38 +56,38 @@ class _Renewal:
         scaling.max_size, scaling.desired_capacity = max(most, desired + len(batch)), desired + len(batch)
         refused = self._launch()
 
-        def new_ones_are_there() -> None:
+        def check_new() -> None:
             scaling.max_size, scaling.desired_capacity = most, desired
             problem = refused or self._problem()
             if problem and problem != before:
                 self._give_up(problem)
                 return
-            self._let_go(batch)
+            self._terminate(batch)
             self._after("ec2-instance-terminate", self.next_batch)
 
-        self._after("eks-node-group-version-update", new_ones_are_there)
+        self._after("eks-node-group-version-update", check_new)
 
     def _minimal(self, batch: list[Any]) -> None:
         before = self._problem()
-        self._let_go(batch)
+        self._terminate(batch)
 
-        def old_ones_are_gone() -> None:
+        def launch_new() -> None:
             refused = self._launch()
 
-            def new_ones_are_there() -> None:
+            def check_new() -> None:
                 problem = refused or self._problem()
                 if problem and problem != before:
                     self._give_up(problem)
                 else:
                     self.next_batch()
 
-            self._after("eks-node-group-version-update", new_ones_are_there)
+            self._after("eks-node-group-version-update", check_new)
 
-        self._after("ec2-instance-terminate", old_ones_are_gone)
+        self._after("ec2-instance-terminate", launch_new)
 
     def _give_up(self, problem: str) -> None:
-        """What is new goes; what is missing then comes as it was before."""
-        self._let_go([state for state in capacity.members(self.scaling) if self._is_new(state)])
+        """Remove the new instances and launch replacements as before the update."""
+        self._terminate([state for state in capacity.members(self.scaling) if self._is_new(state)])
         self.finished(problem)
         capacity.reconcile(self.scaling, _CAUSE)
 
@@ -95,7 +95,7 @@ class _Renewal:
         return bool(state.template_version.number == self.scaling.ec2_launch_template.default_version_number)
 
     def _problem(self) -> str:
-        """What whoever realizes nodes says of those that are there."""
+        """Problem that the realizer reports for the existing nodes."""
         return self.cluster.progress_of(self.group).problem
 
     def _at_once(self, members: int) -> int:
@@ -105,16 +105,16 @@ class _Renewal:
         return int(config["maxUnavailable"])
 
     def _launch(self) -> str:
-        """Let the group reach its capacity; what EC2 refused, if it did."""
+        """Reconcile the group's capacity and return EC2's error, if any."""
         done = capacity.reconcile(self.scaling, _CAUSE)
         if not any(activity.error_code for activity in done):
             return ""
         return next((refusal.message for refusal in capacity.refusals(self.scaling)), "")
 
-    def _let_go(self, batch: list[Any]) -> None:
+    def _terminate(self, batch: list[Any]) -> None:
         for state in batch:
             if state in capacity.members(self.scaling):
-                capacity.let_go(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
+                capacity.start_termination(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
 
     def _after(self, duration: str, then: Callable[[], None]) -> None:
         durations.schedule(

@@ -1,4 +1,4 @@
-"""What a node group may be told, at its creation and later.
+"""Validation of node group settings, at creation and on updates.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html and API_UpdateNodegroupConfig.html
 """
@@ -15,14 +15,17 @@ UPDATE_STRATEGIES = ("DEFAULT", "MINIMAL")
 TAINT_EFFECTS = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
 REPAIR_ACTIONS = ("Replace", "Reboot", "NoAction")
 LIMIT = 50
-"""Most labels, and most taints."""
+"""Maximum number of labels, and of taints."""
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.\-]{0,61}[A-Za-z0-9])?)?")
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9\-.]{0,251}[a-z0-9])?")
 _RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
 _KUBELETS_OWN = ("kubelet.kubernetes.io", "node.kubernetes.io")
-"""Domains whose labels a kubelet may give its node: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction"""
+"""Label domains that a kubelet may set on its own node.
+
+https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+"""
 
 
 def scaling(wanted: Record, current: Record) -> Record:
@@ -42,7 +45,10 @@ def scaling(wanted: Record, current: Record) -> Record:
 
 
 def update_config(wanted: Record, current: Record) -> Record:
-    """https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html: a count or a percentage, not both."""
+    """A count or a percentage, not both.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+    """
     if "maxUnavailable" in wanted and "maxUnavailablePercentage" in wanted:
         raise invalid_parameter("Only one of maxUnavailable and maxUnavailablePercentage can be specified")
     if not 1 <= wanted.get("maxUnavailable", 1) <= 100:
@@ -118,7 +124,10 @@ def changed_labels(wanted: Record, current: dict[str, str]) -> dict[str, str]:
 
 
 def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
-    """A taint is known by its key and effect: https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html"""
+    """Key and effect identify a taint.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html
+    """
     new = taints(wanted.get("addOrUpdateTaints", []))
     gone = {(taint.get("key"), taint.get("effect")) for taint in (*new, *wanted.get("removeTaints", []))}
     return taints([taint for taint in current if (taint["key"], taint["effect"]) not in gone] + new)

@@ -1,4 +1,4 @@
-"""How EKS marks the instances that it makes for a node group, and what it makes beside them."""
+"""Tag keys that EKS sets on a node group's instances and related resources."""
 
 CLUSTER_TAG = "eks:cluster-name"
 NODE_GROUP_TAG = "eks:nodegroup-name"

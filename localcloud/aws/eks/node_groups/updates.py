@@ -1,4 +1,4 @@
-"""Changes of a node group.
+"""Updates of a node group.
 
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html
 https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
@@ -58,7 +58,7 @@ def update_nodegroup_config(call: Call) -> Record:
     def done(_: Record) -> None:
         record.update(after, modifiedAt=now(), status="ACTIVE")
         if "labels" in after or "taints" in after:
-            # Running nodes get them through Kubernetes, new ones by their boot text.
+            # Running nodes get them through Kubernetes, new ones through their user data.
             _renew_template(cluster, group, ec2, group.template, {})
         publish_node_group(cluster, group, "changed")
 
@@ -91,7 +91,7 @@ def _text(value: int | None) -> str | None:
 
 @operation("eks", "UpdateNodegroupVersion")
 def update_nodegroup_version(call: Call) -> Record:
-    """Nodes of the newest image, of another Kubernetes version or of another template version: all are replaced."""
+    """Update to the newest image, another Kubernetes version or another template version: replaces all nodes."""
     cluster, params = cluster_of(call), call.params
     group = _updatable(call, cluster, "VersionUpdate")
     record, ec2 = group.record, call.backend_of("ec2")
@@ -156,12 +156,15 @@ def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
 
 
 def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
-    """Another version of the same launch template: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
+    """Another version of the same launch template.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+    """
     wanted, current = call.params.get("launchTemplate"), group.template
     if wanted is None:
         return current
     if current.id is None:
-        raise invalid_parameter("A node group that was created without a launch template cannot be updated to have one")
+        raise invalid_parameter("A node group that was created without a launch template cannot be updated to use one")
     template = user_template.read(call, wanted)
     if template.id != current.id:
         raise invalid_parameter(f"The launch template of a node group cannot be changed, only its version; it is {current.name}")
@@ -193,7 +196,7 @@ def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: 
 
 
 def _renew_template(cluster: Cluster, group: NodeGroup, ec2: Any, template: UserTemplate, changes: Record) -> None:
-    """New nodes start from what the node group says now, and the changes."""
+    """Apply the changes, so that new nodes start from the node group's current settings."""
     if group.template_id not in ec2.launch_templates:
         return
     record, types = {**group.record, **changes}, _types(group, template)

@@ -1,7 +1,7 @@
-"""The add-ons of EKS that clusters of this kind use, and their versions.
+"""EKS add-ons that GPU clusters use, and their versions.
 
-https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html; the version lists are what public clusters
-and AWS's tables showed between 2025-10 and 2026-10, a part of what EKS has. EKS's own: `aws eks describe-addon-versions`.
+https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html. The version lists are what clusters
+and AWS's tables showed in public between 2025-10 and 2026-10: a subset. Full list: `aws eks describe-addon-versions`.
 """
 
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ from localcloud.aws.eks.state import Record, page
 from localcloud.aws.patching import operation
 
 _FIRST, _LAST = 30, 36
-"""Minor versions of Kubernetes that the lists cover."""
+"""Kubernetes minor versions that the lists cover."""
 
 
 @dataclass(frozen=True)
-class CatalogueAddon:
+class CatalogAddon:
     name: str
     kind: str
     versions: dict[str, tuple[int, int]]
-    """Version, newest first -> the first and last minor version of Kubernetes it is for."""
+    """Add-on version, newest first -> the first and last Kubernetes minor version that it supports."""
     defaults: dict[int, str]
-    """Minor version of Kubernetes -> what EKS installs when no version is given."""
+    """Kubernetes minor version -> add-on version that EKS installs by default."""
     needs_nodes: bool = False
-    """It has a deployment, which is degraded until nodes run it; a daemon set without nodes is complete."""
+    """The add-on has a Deployment and is degraded until nodes run it; a DaemonSet without nodes is complete."""
     service_account: str | None = None
-    """The one that can have an IAM role."""
+    """Its service account that can have an IAM role."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 
@@ -49,7 +49,7 @@ def _always(version: str) -> dict[int, str]:
     return dict.fromkeys(range(_FIRST, _LAST + 1), version)
 
 
-_VPC_CNI = CatalogueAddon(
+_VPC_CNI = CatalogAddon(
     "vpc-cni",
     "networking",
     dict(
@@ -72,10 +72,10 @@ _VPC_CNI = CatalogueAddon(
     managed_policies=("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",),
 )
 
-_KUBE_PROXY = CatalogueAddon(
+_KUBE_PROXY = CatalogAddon(
     "kube-proxy",
     "networking",
-    # The newest builds of a minor also serve the next one, so that a cluster can be upgraded before its add-on.
+    # The newest builds for a minor also support the next one, so that a cluster can be upgraded before its add-on.
     dict(
         [
             *_builds("v1.36.0", 25, 21, 14, 13, 9, kubernetes=(36, 36)),
@@ -109,7 +109,7 @@ _KUBE_PROXY = CatalogueAddon(
     },
 )
 
-_COREDNS = CatalogueAddon(
+_COREDNS = CatalogAddon(
     "coredns",
     "networking",
     dict(
@@ -136,13 +136,13 @@ _COREDNS = CatalogueAddon(
 )
 
 _OTHERS = (
-    CatalogueAddon(
+    CatalogAddon(
         "eks-pod-identity-agent",
         "security",
         dict([*_builds("v1.4.0", 3, 1), *_builds("v1.3.10", 3, 2), *_builds("v1.3.9", 5, 3), *_builds("v1.3.8", 2)]),
         _always("v1.3.10-eksbuild.3"),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "aws-efs-csi-driver",
         "storage",
         dict(
@@ -159,7 +159,7 @@ _OTHERS = (
         service_account="efs-csi-controller-sa",
         managed_policies=("arn:aws:iam::aws:policy/service-role/AmazonEFSCSIDriverPolicy",),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "aws-ebs-csi-driver",
         "storage",
         dict(
@@ -179,7 +179,7 @@ _OTHERS = (
         service_account="ebs-csi-controller-sa",
         managed_policies=("arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy",),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "eks-node-monitoring-agent",
         "observability",
         dict(
@@ -187,7 +187,7 @@ _OTHERS = (
         ),
         _always("v1.7.0-eksbuild.1"),
     ),
-    CatalogueAddon(
+    CatalogAddon(
         "metrics-server",
         "observability",
         dict([*_builds("v0.9.0", 11, 7, 6), *_builds("v0.8.1", 14, 6, 5, 2), *_builds("v0.8.0", 6, 3, 2, 1)]),
@@ -197,11 +197,11 @@ _OTHERS = (
     ),
 )
 
-CATALOGUE = {addon.name: addon for addon in (_VPC_CNI, _KUBE_PROXY, _COREDNS, *_OTHERS)}
+CATALOG = {addon.name: addon for addon in (_VPC_CNI, _KUBE_PROXY, _COREDNS, *_OTHERS)}
 
 
-def find(name: str) -> CatalogueAddon:
-    addon = CATALOGUE.get(name)
+def find(name: str) -> CatalogAddon:
+    addon = CATALOG.get(name)
     if addon is None:
         raise invalid_parameter(f"Addon {name} specified is not supported", addonName=name)
     return addon
@@ -217,7 +217,7 @@ def describe_addon_versions(call: Call) -> Record:
         raise invalid_parameter("unsupported Kubernetes version")
     chosen = [
         addon
-        for addon in CATALOGUE.values()
+        for addon in CATALOG.values()
         if params.get("addonName", addon.name) == addon.name
         and addon.kind in (params.get("types") or [addon.kind])
         and "eks" in (params.get("publishers") or ["eks"])
@@ -226,7 +226,7 @@ def describe_addon_versions(call: Call) -> Record:
     return page(call, "addons", [_describe(addon, kubernetes) for addon in chosen])
 
 
-def _describe(addon: CatalogueAddon, kubernetes: str | None) -> Record:
+def _describe(addon: CatalogAddon, kubernetes: str | None) -> Record:
     infos = []
     for version, (first, last) in addon.versions.items():
         names = [f"1.{minor}" for minor in range(last, first - 1, -1)]
@@ -243,7 +243,7 @@ def _describe(addon: CatalogueAddon, kubernetes: str | None) -> Record:
     }
 
 
-def _version_info(addon: CatalogueAddon, version: str, compatible: list[str]) -> Record:
+def _version_info(addon: CatalogAddon, version: str, compatible: list[str]) -> Record:
     return {
         "addonVersion": version,
         "architecture": ["amd64", "arm64"],
