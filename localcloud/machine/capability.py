@@ -9,7 +9,7 @@ from localcloud.machine import network
 
 
 def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
-    """Reasons why `who` cannot run here, as sentences; empty if they can. Checks need root on Linux and change nothing."""
+    """Reasons why `who` cannot run here, as sentences, if any. Checks need root on Linux and change nothing."""
     if sys.platform != "linux":
         return (f"{who} need Linux, this is {sys.platform}",)
     if os.geteuid() != 0:

@@ -27,7 +27,7 @@ GROUP_SECONDS = 2.0
 class Entry:
     kind: Kind
     name: str
-    """`<pid> <start time>` of a process, the name of a network namespace, or the path of a cgroup, a mount or a trace."""
+    """`<pid> <start time>` of a process, name of a network namespace, or path of a cgroup, mount or trace."""
 
 
 class StillThere(Exception):

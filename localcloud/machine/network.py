@@ -96,13 +96,13 @@ def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            # A fixed MAC: an automatic one changes with the links, and ARP entries of all neighbors would be stale for a while.
+            # Fixed MAC: an automatic one changes with the links, which makes all neighbors' ARP entries stale.
             route.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_HARDWARE_ADDRESS)
             index = route.link_lookup(ifname=BRIDGE)[0]
             for address in addresses:
                 route.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
             route.link("set", index=index, state="up")
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # /proc/sys/net shows the namespace of the process that opens it
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # in the reader's network namespace
 
     inside(name, make)
 

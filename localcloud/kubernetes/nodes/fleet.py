@@ -138,7 +138,7 @@ class Fleet(Part):
         self._label(member)
 
     def _label(self, member: Member) -> None:
-        """Set the labels that NodeRestriction forbids the kubelet to set; on EKS, EKS and the cloud controller set them."""
+        """Set the labels that EKS and the cloud controller set: NodeRestriction forbids them to the kubelet."""
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 

@@ -64,7 +64,7 @@ def at_birth(machine: Machine) -> dict[str, str]:
 
 
 def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """Labels that EKS and the cloud controller set with their own permissions; `node_group` is as in DescribeNodegroup."""
+    """Labels set by EKS and the cloud controller with their own permissions; node group as in DescribeNodegroup."""
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
     template = group.get("launchTemplate")

@@ -92,7 +92,7 @@ def _make_interface(place: Place, addresses: Addresses) -> None:
         route.addr("add", index=index, address=str(place.address), prefixlen=addresses.vpc.prefixlen)
         route.link("set", index=index, state="up")
         route.route("add", dst="default", gateway=str(addresses.router))
-    # /proc/sys/net shows the namespace of the process that opens it.
+    # in the reader's network namespace.
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 

@@ -12,7 +12,7 @@ from localcloud.kubernetes.nodes.user_data import UserData
 
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
-"""Share of EC2's listed memory that Linux shows; firmware and kernel keep the rest (p4d.24xlarge: MemTotal is 97.4 %)."""
+"""Share of EC2's listed memory that Linux shows; firmware and kernel keep the rest (p4d.24xlarge: 97.4 %)."""
 HUGE_PAGE_KIB = 2048
 
 Kind = Literal["cpu", "gpu"]
@@ -56,7 +56,7 @@ class Machine:
 
     @property
     def devices(self) -> dict[str, int]:
-        """Devices that device plugins find: resource name -> number. Only NVIDIA GPUs: no other GPU plugin exists here."""
+        """Devices that device plugins find: resource name -> number. Only NVIDIA GPUs have a plugin here."""
         gpus = self.type.gpus if self.type.has_nvidia_gpus else 0
         found = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
         return {name: number for name, number in found.items() if number}

@@ -24,7 +24,7 @@ from localcloud.processes import StartError
 
 START_SECONDS = 60.0
 DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
-"""Below the kubelet's folder: read by the device plugin emulator (localcloud/tools/device-plugin). A kubelet that starts
+"""Below the kubelet's folder: the device plugin emulator (localcloud/tools/device-plugin) reads it. A starting kubelet
 deletes all files in the parent folder, but not its subfolders."""
 
 

@@ -64,7 +64,7 @@ def read(user_data: str | None) -> UserData:
 
 
 def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
-    """Merge the parts in order: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
+    """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
     nodeadm passes all kubelet flags of all parts to the kubelet, and the last flag of a name wins.
     """

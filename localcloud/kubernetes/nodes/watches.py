@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 NEEDED = 1024
-"""Linux's default is 128 for all programs of a user. Three clusters exhaust it; kubelets then exit without a clear error."""
+"""Linux's default is 128 per user. Three clusters exhaust it, and kubelets then exit without a clear error."""
 
 
 def allow(limit: Path = LIMIT) -> None:
