@@ -114,7 +114,7 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
         raise InvalidToken(
-            f"{who.principal.arn} did not create the cluster; with authentication mode CONFIG_MAP only the creator has access here"
+            f"{who.principal.arn} did not create the cluster; with authentication mode CONFIG_MAP only its creator has access"
         )
     entry = entries.find(cluster.access_entries.values(), who.principal)
     if entry is None:
