@@ -159,7 +159,7 @@ class Cluster:
         self._enqueue(self._bring_up)
         self._thread.start()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Pass an event of a node group or instance to the parts."""
 
         def pass_on() -> None:

@@ -42,7 +42,7 @@ class Realizer:
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True).start()
         log.info("%s", self._capability)
-        self._unregister = events.register(self.hear, self.progress)
+        self._unregister = events.register(self.handle, self.progress)
         patching.on_reset(self.end_all)
         _realizers.append(self)
 
@@ -65,7 +65,7 @@ class Realizer:
         self._start_errors.clear()
         self._instances.clear()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Handle an event. The AWS request that caused it waits meanwhile, so clusters work in their own threads."""
         match event.kind:
             case "cluster":
@@ -73,7 +73,7 @@ class Realizer:
             case "node-group" | "add-on":
                 key = (event.account, event.region, event.name.split("/", 1)[0])
                 if key in self._clusters:
-                    self._clusters[key].hear(event)
+                    self._clusters[key].handle(event)
             case "instance":
                 self._handle_instance(event)
 
@@ -149,7 +149,7 @@ class Realizer:
         if key not in self._clusters:
             return
         self._instances[event.name] = key
-        self._clusters[key].hear(event)
+        self._clusters[key].handle(event)
         if event.action == "gone":
             del self._instances[event.name]
 

@@ -89,9 +89,9 @@ class Controller:
         if known is not None:
             return Handle(file_system, known["AccessPointId"])
         taken = {point["PosixUser"]["Gid"] for point in points if point.get("PosixUser")}
-        made = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
-        log.info("claim %s: access point %s", token, made["AccessPointId"])
-        return Handle(file_system, made["AccessPointId"])
+        created = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
+        log.info("claim %s: access point %s", token, created["AccessPointId"])
+        return Handle(file_system, created["AccessPointId"])
 
     def _remove(self, volume: Json) -> None:
         if not provisioning.is_done_with(volume):

@@ -29,7 +29,7 @@ disabled_plugins = [
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{PAUSE_IMAGE}"
   disable_apparmor = true
-  # Root of a virtual machine or container may lack CAP_SYS_RESOURCE and could not make a process safer than itself.
+  # In a virtual machine or container, root may lack CAP_SYS_RESOURCE, which lowering oom_score_adj needs.
   restrict_oom_score_adj = true
   max_concurrent_downloads = 8
 

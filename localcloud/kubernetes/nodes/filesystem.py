@@ -103,7 +103,7 @@ def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], v
     top = folder / "root"
     lines = [
         "#!/bin/sh",
-        "# The node's first process, in namespaces of its own.",
+        "# PID 1 of the node, in its own namespaces.",
         "set -eu",
         f"root={shlex.quote(str(top))}",
         'mkdir "$root"',
@@ -134,12 +134,12 @@ def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], v
         "pivot_root . .machine",
         "umount -l /.machine",
         "rmdir /.machine",
-        "# What a driver mounts for a pod must be seen by the runtime, and the other way round.",
+        "# Mounts must propagate between CSI drivers and the container runtime, in both directions.",
         "mount --make-rshared /",
         f"echo {shlex.quote(hostname)} > /proc/sys/kernel/hostname",
         f"touch {shlex.quote(str(folder / 'booted'))}",
         "sleep infinity &",
-        "# Also ends the zombies of whoever lost its parent.",
+        "# Reaps orphaned processes, too.",
         "wait",
     ]
     return "\n".join(lines) + "\n"

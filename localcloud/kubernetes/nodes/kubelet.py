@@ -77,7 +77,7 @@ def config(
 
 def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
     """Return the command line after the program; flags from user data come last and win."""
-    at_birth = ",".join(f"{key}={value}" for key, value in sorted(labels.at_birth(machine).items()))
+    at_registration = ",".join(f"{key}={value}" for key, value in sorted(labels.at_registration(machine).items()))
     taints = [f"--register-with-taints={','.join(machine.user_data.taints)}"] if machine.user_data.taints else []
     return [
         f"--config={config_file}",
@@ -85,7 +85,7 @@ def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]
         f"--root-dir={ROOT}",
         f"--hostname-override={machine.name}",
         f"--node-ip={machine.address}",
-        f"--node-labels={at_birth}",
+        f"--node-labels={at_registration}",
         *taints,
         "--v=2",
         *machine.user_data.other_flags,

@@ -47,7 +47,7 @@ SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
 """Keeps all pods except those of benchmarks away from simulated nodes."""
 
 
-def at_birth(machine: Machine) -> dict[str, str]:
+def at_registration(machine: Machine) -> dict[str, str]:
     """Labels with which the kubelet registers: those in user data, and the instance's location.
 
     On EKS the cloud controller adds the location a moment later; NodeRestriction lets a kubelet set it too.
@@ -83,7 +83,7 @@ def of_simulated(machine: Machine, node_group: Mapping[str, Any] | None) -> dict
         "kubernetes.io/arch": architecture,
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture,
-        **at_birth(machine),
+        **at_registration(machine),
         **of_controllers(machine, node_group),
         SIMULATED_TAINT: "true",
     }
