@@ -126,7 +126,7 @@ class Cluster:
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """Return a socket listening inside the namespace, or on a free port of 127.0.0.1. It closes with the cluster."""
+        """Return a socket that listens inside the namespace or on a free port of 127.0.0.1 until the cluster stops."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)

@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 CSI, REGISTRATION = "csi.v1", "pluginregistration"
 
 Fields = Mapping[str, tuple[int, str]]
-"""Name -> number and type: `string`, `bool`, `int32` (also of enumerations), `int64`, `map` (of strings), a message of the same
-package, or `repeated` and one of these."""
+"""Name -> number and type: `string`, `bool`, `int32` (also of enumerations), `int64`, `map` (of strings), a message of
+the same package, or `repeated` and one of these."""
 
 TABLES: Mapping[str, Mapping[str, Fields]] = {
     CSI: {
