@@ -1,45 +1,46 @@
-"""Which address is whose in a local cluster. Pure.
+"""Address plan of a local cluster. Pure.
 
-Nodes have the private addresses of their EC2 instances, services those of the EKS cluster's service network; the rest is ours.
+Nodes have the private addresses of their EC2 instances, services those of the EKS cluster's service CIDR. This module
+chooses the other addresses.
 """
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 AWS_ADDRESS = IPv4Address("169.254.100.1")
-"""The local AWS and the registry, as nodes and pods see them: link-local, so no VPC has it."""
+"""The local AWS and the registry, as seen by nodes and pods. Link-local, so no VPC contains it."""
 AWS_PORT = 4566
 REGISTRY_PORT = 5000
 POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")
 """As on EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
 METADATA_ADDRESS = IPv4Address("169.254.169.254")
 LINK_LOCAL = (AWS_ADDRESS, POD_IDENTITY_ADDRESS, METADATA_ADDRESS)
-"""On the bridge, beside the router's address."""
+"""Addresses on the bridge, in addition to the router's."""
 API_PORT = 443
 POD_NETWORKS = tuple(IPv4Network(text) for text in ("100.64.0.0/16", "100.80.0.0/16", "198.18.0.0/16"))
-"""Shared and benchmark address space: the first that neither the VPC nor the services overlap."""
+"""Shared and benchmark address space; the first one that overlaps neither VPC nor services is used."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """The plan of one cluster."""
+    """Address plan of one cluster."""
 
     vpc: IPv4Network
     services: IPv4Network
 
     @property
     def router(self) -> IPv4Address:
-        """Of the VPC, where the API server listens too: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
+        """Also the API server's address: https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"""
         return self.vpc[1]
 
     @property
     def kubernetes(self) -> IPv4Address:
-        """The service `kubernetes`."""
+        """Address of the service `kubernetes`."""
         return self.services[1]
 
     @property
     def dns(self) -> IPv4Address:
-        """The service `kube-dns`, the tenth address as on EKS."""
+        """Address of the service `kube-dns`: the tenth one, as on EKS."""
         return self.services[10]
 
     @property
@@ -48,14 +49,14 @@ class Addresses:
         if (found := next(free, None)) is None:
             known = ", ".join(map(str, POD_NETWORKS))
             raise ValueError(
-                f"no addresses are left for pods: each of {known} overlaps the VPC {self.vpc} or the services {self.services}"
+                f"no address range is free for pods: each of {known} overlaps the VPC {self.vpc} or the services {self.services}"
             )
         return found
 
     def pods_of_node(self, number: int) -> IPv4Network:
-        """The pods of the number-th node, from 1."""
+        """Return the pod CIDR of a node; numbers start at 1."""
         if not 1 <= number <= 255:
-            raise ValueError(f"a local cluster has at most 255 nodes with pod addresses of their own, not {number}")
+            raise ValueError(f"a local cluster has at most 255 nodes with their own pod CIDR, not {number}")
         return list(self.pods.subnets(new_prefix=24))[number]
 
     @property

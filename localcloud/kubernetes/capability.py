@@ -1,4 +1,4 @@
-"""What this machine can do for a local Kubernetes, in sentences for whoever asks why it cannot do more."""
+"""What this machine supports of a local Kubernetes, and why not more, as sentences."""
 
 import os
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from localcloud.machine import capability
 
 GROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
-"""What kubelet and runc need of control groups: https://kubernetes.io/docs/concepts/architecture/cgroups/"""
+"""cgroup controllers that kubelet and runc need: https://kubernetes.io/docs/concepts/architecture/cgroups/"""
 
 
 @dataclass(frozen=True)
 class Capability:
-    """What keeps real nodes from running here; empty where they can."""
+    """Reasons why real nodes cannot run here; empty if they can."""
 
     missing: tuple[str, ...]
 
     @property
     def real_nodes(self) -> bool:
-        """Namespaces, kubelets and containers; without them an API server with simulated nodes."""
+        """True with namespaces, kubelets and containers; otherwise there is an API server with simulated nodes."""
         return not self.missing
 
     def __str__(self) -> str:
@@ -29,23 +29,23 @@ class Capability:
 
 
 def examine() -> Capability:
-    """Look; changes nothing."""
-    uses = "network namespaces, mounts and control groups"
-    return Capability(capability.obstacles("real nodes", uses, _programs, capability.namespaces, _control_groups))
+    """Check this machine without changing it."""
+    uses = "network namespaces, mounts and cgroups"
+    return Capability(capability.obstacles("real nodes", uses, _programs, capability.namespaces, _cgroups))
 
 
 def _programs() -> str:
     return capability.programs("nsenter", "unshare", "mount")
 
 
-def _control_groups() -> str:
+def _cgroups() -> str:
     if (GROUPS / "cgroup.controllers").exists():
         offered = (GROUPS / "cgroup.controllers").read_text().split()
     else:
         offered = [path.name for path in GROUPS.iterdir()] if GROUPS.is_dir() else []
     missing = [name for name in CONTROLLERS if name not in offered]
     if missing:
-        return f"control groups without {', '.join(missing)} below {GROUPS}"
+        return f"the cgroup controllers {', '.join(missing)} are missing below {GROUPS}"
     first = GROUPS if (GROUPS / "cgroup.controllers").exists() else GROUPS / CONTROLLERS[0]
     return "" if os.access(first, os.W_OK) and not _is_read_only(first) else f"{first} is read-only"
 

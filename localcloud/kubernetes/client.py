@@ -1,4 +1,4 @@
-"""The API server as an administrator sees it, from inside the cluster's namespace: also where the endpoint is private."""
+"""Administrator's client of the API server. It connects inside the namespace, so private endpoints work too."""
 
 import http.client
 import json
@@ -15,14 +15,14 @@ from localcloud.machine import network
 
 TIMEOUT_SECONDS = 30.0
 AWAY_SECONDS = 30.0
-"""How long an API server that takes no connections, or says that it ends, may be away: one that is restarted comes back, and
-kubelets wait too."""
+"""How long to retry while an API server accepts no connections or reports that it shuts down: after a restart it
+is back, and kubelets wait, too."""
 FIELD_MANAGER = "local-cloud"
 Json = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server refuses; the text is its own."""
+    """The API server rejects a request; the message is the API server's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -30,16 +30,16 @@ class ApiError(Exception):
 
 
 class _GoingAway(ApiError):
-    """An API server that ends has not looked at the request.
+    """The API server is shutting down and has not processed the request.
 
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/server/filters/waitgroup.go and
-    `with_retry_after.go` beside it: status 503, and 429 where a delay of the shutdown is set.
+    `with_retry_after.go` in the same folder: status 503, or 429 if a shutdown delay is set.
     """
 
     TEXT = "apiserver is shutting down"
 
 
-_PATIENTLY = Retrying(
+_RETRYING = Retrying(
     retry=retry_if_exception_type((ConnectionRefusedError, _GoingAway)),
     wait=wait_fixed(0.3),
     stop=stop_after_delay(AWAY_SECONDS),
@@ -48,7 +48,7 @@ _PATIENTLY = Retrying(
 
 
 class _Connection(http.client.HTTPSConnection):
-    """A connection made inside a namespace."""
+    """A connection that is opened inside a namespace."""
 
     def __init__(self, namespace: str | None, host: str, port: int, context: ssl.SSLContext, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout, context=context)
@@ -64,7 +64,7 @@ class _Connection(http.client.HTTPSConnection):
 
 
 class Api:
-    """One cluster's API server; for use by several threads at a time."""
+    """Client of one cluster's API server; thread-safe."""
 
     def __init__(self, url: str, namespace: str | None, authority: Certificate, own: Certificate) -> None:
         self._host, self._port = urlsplit(url).hostname or "", urlsplit(url).port or 443
@@ -81,16 +81,16 @@ class Api:
             return False
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: Any) -> Any:
-        """The parsed answer. Raises ApiError, and OSError where there is no API server."""
+        """Return the parsed response. Raises ApiError, or OSError if the API server is unreachable."""
         target = f"{path}?{urlencode(query)}" if query else path
-        text = _PATIENTLY(self._answer, method, target, body, {"Content-Type": content_type})
+        text = _RETRYING(self._answer, method, target, body, {"Content-Type": content_type})
         return json.loads(text) if text else None
 
     def get(self, path: str, **query: Any) -> Any:
         return self.request("GET", path, **query)
 
     def find(self, path: str) -> Any:
-        """As `get`; None where there is nothing."""
+        """Like `get`, but return None if the object does not exist."""
         try:
             return self.get(path)
         except ApiError as error:
@@ -105,7 +105,7 @@ class Api:
         return self.request("PATCH", path, body, f"application/{kind}+json")
 
     def delete(self, path: str, **query: Any) -> None:
-        """Delete, or find it gone."""
+        """Delete an object; it is no error if it does not exist."""
         try:
             self.request("DELETE", path, **query)
         except ApiError as error:
@@ -113,12 +113,12 @@ class Api:
                 raise
 
     def apply(self, item: Json) -> Any:
-        """Server-side apply of an object; what others set differently becomes ours."""
+        """Apply an object server-side; takes over fields that other managers set differently."""
         path = self.path_of(item)
         return self.request("PATCH", path, item, "application/apply-patch+yaml", fieldManager=FIELD_MANAGER, force="true")
 
     def path_of(self, item: Json) -> str:
-        """An object's URL, by its apiVersion, kind, namespace and name."""
+        """Return an object's path, from its apiVersion, kind, namespace and name."""
         version, metadata = item["apiVersion"], item["metadata"]
         plural, namespaced = self._plural(version, item["kind"])
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
@@ -126,7 +126,7 @@ class Api:
         return f"{base}{where}/{plural}/{metadata['name']}"
 
     def watch(self, path: str, *, seconds: int = 300, **query: Any) -> Iterator[Json]:
-        """Events (`type`, `object`) for so many seconds, or until the API server ends it."""
+        """Yield events (`type`, `object`) for `seconds`, or until the API server closes the watch."""
         target = f"{path}?{urlencode({**query, 'watch': 'true', 'timeoutSeconds': seconds})}"
         with closing(self._connection(seconds + TIMEOUT_SECONDS)) as connection:
             connection.request("GET", target)
@@ -143,7 +143,7 @@ class Api:
                 if "/" not in resource["name"]:
                     self._plurals[(version, resource["kind"])] = resource["name"], resource["namespaced"]
         if (version, kind) not in self._plurals:
-            raise ApiError(404, f"the API server knows no {kind} of {version}")
+            raise ApiError(404, f"the API server has no kind {kind} in {version}")
         return self._plurals[(version, kind)]
 
     def _connection(self, timeout: float = TIMEOUT_SECONDS) -> _Connection:

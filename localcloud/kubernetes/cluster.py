@@ -1,4 +1,4 @@
-"""One local cluster: what it has, how it comes up and how it ends."""
+"""One local cluster: its resources, start and stop."""
 
 import base64
 import hashlib
@@ -38,14 +38,14 @@ LOOPBACK = "loopback"
 LOOPBACK_SECONDS = 30.0
 _LAST_WRITES = stop_after_delay(10)
 PREFIX = "gpumpi"
-"""Of every network namespace that we make."""
+"""Prefix of every network namespace created here."""
 
 Changed = Callable[["Cluster"], None]
 P = TypeVar("P")
 
 
 class Cluster:
-    """Everything happens in a thread of its own, in the order in which it was asked for."""
+    """A local cluster. Its own thread does all work, in the order of the requests."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Cluster:
         self.number, self.name, self.region, self.account = number, name, region, account
         self.id = f"{number}-{name}"
         self.issuer = issuer
-        """Of service account tokens."""
+        """Issuer of service account tokens."""
         self.is_public = is_public
         self.folder = folder / self.id
         self.folder.mkdir(parents=True, mode=0o700)
         self.namespace = namespace_of(folder, number) if namespaces else None
         self.addresses = Addresses(vpc, services)
         self.ledger = Ledger(self.folder / LEDGER)
-        self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self._tell)
+        self.supervisor = Supervisor(self.folder / "logs", self.ledger, self.namespace, self._publish)
         self.pki = Authority(self.folder / "pki")
         self._aws, self._serve, self._on_change = aws, serve, on_change
         self._closers: list[Callable[[], None]] = []
@@ -83,7 +83,7 @@ class Cluster:
         self._port = 0
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._pending = 0
-        self._counting, self._telling = threading.Lock(), threading.Lock()
+        self._counting, self._publishing = threading.Lock(), threading.Lock()
         self._is_ending = self._is_gone = False
         self.control_plane = ControlPlane(self)
         self._administrator = self.pki.issue("kubernetes-admin", organizations=(MASTERS,), file="admin")
@@ -92,17 +92,17 @@ class Cluster:
         self._parts: list[Part] = []
         self._thread = threading.Thread(target=self._run, name=f"cluster-{self.id}", daemon=True)
 
-    # What others use of it.
+    # For parts and other modules
 
     @property
     def aws_url(self) -> str:
-        """The local AWS, as programs of the cluster reach it."""
+        """URL of the local AWS, as reachable from programs of the cluster."""
         address, port = self._aws if self.namespace is None else (str(addresses.AWS_ADDRESS), addresses.AWS_PORT)
         return f"http://{address}:{port}"
 
     @property
     def endpoint(self) -> str:
-        """As EKS shows it: on 127.0.0.1 where it is public, else the address inside the VPC."""
+        """Endpoint as reported by EKS: on 127.0.0.1 if it is public, else the address inside the VPC."""
         if self.namespace is None:
             return self.control_plane.url
         return f"https://127.0.0.1:{self._port}" if self.is_public and self._port else self.addresses.api_server
@@ -117,16 +117,16 @@ class Cluster:
 
     @property
     def is_gone(self) -> bool:
-        """Nothing of it is left."""
+        """True once all its resources are removed."""
         return self._is_gone
 
     @property
     def away_file(self) -> Path:
-        """Is there while the API server is restarted."""
+        """File that exists while the API server restarts."""
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """A listening socket inside the namespace (else on 127.0.0.1, any port), closed when the cluster ends."""
+        """Return a socket that listens inside the namespace or on a free port of 127.0.0.1 until the cluster stops."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)
@@ -134,7 +134,7 @@ class Cluster:
         return listener
 
     def kubeconfig_for(self, certificate: Certificate, file: str) -> Path:
-        """A kubeconfig for a program inside the namespace, known by the certificate."""
+        """Write a kubeconfig with this client certificate, for a program inside the namespace."""
         path = self.folder / f"{file}.kubeconfig"
         cluster = {"server": self.control_plane.url, "certificate-authority": str(self.pki.certificate.file)}
         user = {"client-certificate": str(certificate.file), "client-key": str(certificate.key)}
@@ -150,50 +150,50 @@ class Cluster:
         return path
 
     def part(self, kind: type[P]) -> P:
-        """The cluster's part of a kind."""
+        """Return the cluster's part of this class."""
         return next(part for part in self._parts if isinstance(part, kind))
 
-    # What the realizer asks of it.
+    # For the realizer
 
     def start(self) -> None:
-        self._ask(self._bring_up)
+        self._enqueue(self._bring_up)
         self._thread.start()
 
-    def hear(self, event: Event) -> None:
-        """A node group or an instance of the cluster."""
+    def handle(self, event: Event) -> None:
+        """Pass an event of a node group or instance to the parts."""
 
-        def tell() -> None:
+        def pass_on() -> None:
             for part in self._parts:
                 try:
                     part.event(event)
                 except Exception:
                     log.exception("%s of cluster %s failed on %s %s", type(part).__name__, self.id, event.kind, event.name)
 
-        self._ask(tell)
+        self._enqueue(pass_on)
 
     def restart_api_server(self) -> None:
-        self._ask(self.control_plane.restart_api_server)
+        self._enqueue(self.control_plane.restart_api_server)
 
     def set_public(self, is_public: bool) -> None:
         def change() -> None:
             self.is_public = is_public
             self._open_or_close_loopback()
 
-        self._ask(change)
+        self._enqueue(change)
 
     def end(self) -> None:
-        """End and remove everything, in the cluster's thread; what it is doing is given up."""
+        """Stop and remove everything, in the cluster's thread; abandons current work."""
         if not self._is_ending:
             self._is_ending = True
             self.supervisor.close()
-            self._ask(self._end)
+            self._enqueue(self._end)
             self._work.put(None)
 
     def wait(self) -> None:
         self._thread.join()
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Whether all that was asked for has happened. Only looks."""
+        """Done once all requests have taken effect. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
         if self._phase == "failed":
@@ -211,9 +211,9 @@ class Cluster:
         running, crashes = self.supervisor.running(), self.supervisor.crashes()
         return ClusterState(self.name, self.region, self._phase, endpoint, self.namespace, self._problem, running, crashes)
 
-    # Its own thread.
+    # In the cluster's own thread
 
-    def _ask(self, action: Callable[[], None]) -> None:
+    def _enqueue(self, action: Callable[[], None]) -> None:
         with self._counting:
             self._pending += 1
         self._work.put(action)
@@ -231,14 +231,14 @@ class Cluster:
 
     def _fail(self, error: Exception) -> None:
         if self._is_ending:
-            log.info("the end of cluster %s: %r", self.id, error)
+            log.info("while stopping cluster %s: %r", self.id, error)
             return
         log.error("cluster %s failed: %s", self.id, error, exc_info=not isinstance(error, OSError))
         self._problem = str(error) or repr(error)
         self._enter("failed")
 
     def _bring_up(self) -> None:
-        self._tell()
+        self._publish()
         if self.namespace:
             self._make_network(self.namespace)
         self._parts = [part(self) for part in PARTS]
@@ -261,13 +261,13 @@ class Cluster:
         self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT)))
 
     def _open_or_close_loopback(self) -> None:
-        """The way in from this machine, where the endpoint is public."""
+        """Start or stop the proxy on 127.0.0.1, which exists if the endpoint is public."""
         if self.namespace is None:
             return
         if not self.is_public:
             self._port = 0
             self.supervisor.stop(LOOPBACK)
-            self._tell()
+            self._publish()
             return
         if self._port:
             return
@@ -283,7 +283,7 @@ class Cluster:
         )
         self.supervisor.await_ready(LOOPBACK, ready.exists, LOOPBACK_SECONDS)
         self._port = int(json.loads(ready.read_text())["port"])
-        self._tell()
+        self._publish()
 
     def _end(self) -> None:
         self._enter("stopping")
@@ -291,7 +291,7 @@ class Cluster:
             try:
                 part.stop()
             except Exception:
-                log.exception("%s of cluster %s did not end properly", type(part).__name__, self.id)
+                log.exception("%s of cluster %s did not stop properly", type(part).__name__, self.id)
         try:
             self.ledger.clean()
             for close in reversed(self._closers):
@@ -301,8 +301,8 @@ class Cluster:
             self._is_gone = True
 
     def _remove_folder(self) -> None:
-        """Also where somebody who ends just now still writes."""
-        with self._telling:
+        """Remove the folder, with retries: ending processes may still write to it."""
+        with self._publishing:
             for attempt in Retrying(
                 retry=retry_if_exception_type(OSError), wait=wait_fixed(0.1), stop=_LAST_WRITES, reraise=True
             ):
@@ -311,21 +311,21 @@ class Cluster:
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
-        """Let those outside see the cluster as it is now."""
-        with self._telling:
+    def _publish(self) -> None:
+        """Save the cluster's state for other processes and notify the realizer."""
+        with self._publishing:
             if self.folder.exists():
                 self.state().save(self.folder)
         self._on_change(self)
 
 
 def namespace_of(folder: Path, number: int) -> str:
-    """The network namespace of the number-th cluster of the local cloud with this folder."""
+    """Return the network namespace of a cluster, from the local cloud's folder and the cluster's number."""
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 
 def certificate_authority(cluster: Cluster) -> str:
-    """base64 of PEM, as EKS gives it."""
+    """Return the certificate authority as EKS does: base64 of PEM."""
     return base64.b64encode(cluster.pki.certificate.file.read_bytes()).decode()

@@ -1,6 +1,6 @@
 """etcd, API server, controller manager and scheduler of one cluster.
 
-RBAC and Node authorization are on, everybody has a certificate, nobody is anonymous.
+RBAC and Node authorization are on. Every client has a certificate; anonymous access is off.
 https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 """
 
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
-"""For requests to end; it would wait longer for watches, which their owners begin anew anyway."""
+"""Time for requests to finish. Watches would take longer, but clients restart them anyway."""
 ETCD_QUOTA_BYTES = 4 << 30
-"""A bench with a thousand nodes goes past etcd's 2 GiB."""
+"""A benchmark with a thousand nodes exceeds etcd's default of 2 GiB."""
 LOCAL = "127.0.0.1"
 NAMES = (
     "localhost",
@@ -35,12 +35,12 @@ NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-"""By which the API server is called."""
+"""DNS names of the API server."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Inside a namespace the usual ones; without namespaces, free ones."""
+    """Ports of the daemons: the usual ones inside a namespace, free ones without namespaces."""
 
     etcd: int = 2379
     etcd_peer: int = 2380
@@ -50,7 +50,7 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Ports of 127.0.0.1 that nobody has now."""
+    """Return currently free ports of 127.0.0.1."""
     sockets = [socket.create_server((LOCAL, 0)) for _ in range(5)]
     try:
         return Ports(*(each.getsockname()[1] for each in sockets))
@@ -60,7 +60,7 @@ def free_ports() -> Ports:
 
 
 class ControlPlane:
-    """The four, with what they need on disk."""
+    """The four daemons and their files."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self._cluster = cluster
@@ -69,14 +69,14 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """Of the API server, where its daemons are."""
+        """URL of the API server for the other daemons."""
         return self._cluster.addresses.api_server if self._cluster.namespace else f"https://{LOCAL}:{self.ports.api}"
 
     def start(self, options: Sequence[str]) -> None:
-        """Until the API server is ready, and the others run. Raises StartError."""
+        """Start all daemons and wait until the API server is ready and the others run. Raises StartError."""
         self._options = options
         self._start_etcd()
-        self._start_api_server(self._certificates())
+        self._start_api_server(self._prepare_api_server())
         for name, port in (
             (CONTROLLER_MANAGER, self.ports.controller_manager),
             (SCHEDULER, self.ports.scheduler),
@@ -86,7 +86,7 @@ class ControlPlane:
         supervisor.await_ready(CONTROLLER_MANAGER, self._has_service_account, READY_SECONDS, needs=needs)
 
     def restart_api_server(self) -> None:
-        """As an upgrade of the control plane does."""
+        """Restart the API server, as a control plane upgrade does."""
         self._cluster.away_file.touch()
         try:
             self._cluster.supervisor.stop(API_SERVER, seconds=RESTART_SECONDS)
@@ -111,7 +111,7 @@ class ControlPlane:
             *(f"--{side}trusted-ca-file={pki.certificate.file}" for side in ("", "peer-")),
             *(f"--{side}client-cert-auth" for side in ("", "peer-")),
             f"--quota-backend-bytes={ETCD_QUOTA_BYTES}",
-            "--unsafe-no-fsync",  # what it holds ends with the local cloud
+            "--unsafe-no-fsync",  # its data is deleted with the local cloud
         ]
         self._cluster.supervisor.start(ETCD, command)
         self._cluster.supervisor.await_ready(ETCD, lambda: self._answers(ports.etcd), READY_SECONDS)
@@ -123,8 +123,8 @@ class ControlPlane:
             return False
         return True
 
-    def _certificates(self) -> list[str | Path]:
-        """Make what the API server needs; its command."""
+    def _prepare_api_server(self) -> list[str | Path]:
+        """Create the API server's certificates; return its command line."""
         cluster, pki, folder = self._cluster, self._cluster.pki, self._cluster.pki.folder
         addresses = cluster.addresses
         serving = pki.issue(API_SERVER, names=NAMES, addresses=(LOCAL, addresses.router, addresses.kubernetes))
@@ -139,10 +139,10 @@ class ControlPlane:
             *_files("tls-cert-file", "tls-private-key-file", serving),
             f"--client-ca-file={pki.certificate.file}",
             "--anonymous-auth=false",
-            # Debian's etcd 3.4 cannot tell how far a watch is; clients that believe otherwise wait for nothing.
+            # Debian's etcd 3.4 does not report watch progress; clients that rely on it would wait forever.
             "--feature-gates=WatchList=false",
             "--enable-admission-plugins=NodeRestriction,PodSecurity",
-            "--allow-privileged=true",  # device plugins and CSI drivers; Pod Security says where
+            "--allow-privileged=true",  # for device plugins and CSI drivers; Pod Security says where
             f"--service-cluster-ip-range={addresses.services}",
             f"--service-account-issuer={cluster.issuer}",
             f"--api-audiences={cluster.issuer},https://kubernetes.default.svc",
@@ -150,10 +150,10 @@ class ControlPlane:
             f"--service-account-signing-key-file={signing}",
             *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
             f"--kubelet-certificate-authority={pki.certificate.file}",
-            "--kubelet-preferred-address-types=InternalIP",  # node names are known to no resolver here
+            "--kubelet-preferred-address-types=InternalIP",  # no resolver here knows node names
             *_front_proxy(folder / "front-proxy"),
-            "--enable-aggregator-routing=true",  # webhooks are called at their pods: no kube-proxy runs beside the API server
-            "--max-requests-inflight=1600",  # one process stands for EKS's several
+            "--enable-aggregator-routing=true",  # call webhooks at pod IPs: no kube-proxy runs here
+            "--max-requests-inflight=1600",  # one process replaces several on EKS
             "--max-mutating-requests-inflight=800",
             "--shutdown-delay-duration=0s",
             *self._options,
@@ -166,7 +166,7 @@ class ControlPlane:
         if self._cluster.namespace:
             where = f"--advertise-address={self._cluster.addresses.router}"
             return ["--bind-address=0.0.0.0", where, f"--secure-port={self.ports.api}"]
-        # Nothing reaches it through the service `kubernetes`, as no pod runs.
+        # Without pods, nothing uses the service `kubernetes`.
         return [f"--bind-address={LOCAL}", f"--secure-port={self.ports.api}", "--endpoint-reconciler-type=none"]
 
     def _start_api_server(self, command: Sequence[str | Path]) -> None:
@@ -189,10 +189,10 @@ class ControlPlane:
             "--kube-api-burst=400",
         ]
         if name == CONTROLLER_MANAGER:
-            command += self._of_controllers()
+            command += self._controller_options()
         self._cluster.supervisor.start(name, command)
 
-    def _of_controllers(self) -> list[str]:
+    def _controller_options(self) -> list[str]:
         pki = self._cluster.pki
         return [
             "--use-service-account-credentials=true",
@@ -203,7 +203,7 @@ class ControlPlane:
         ]
 
     def _has_service_account(self) -> bool:
-        """Pods can be made: the controller manager works."""
+        """True once pods can be created: the controller manager works."""
         try:
             return self._cluster.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
         except (OSError, ApiError):
@@ -211,7 +211,7 @@ class ControlPlane:
 
 
 def _front_proxy(folder: Path) -> list[str]:
-    """As whom, and in whose name, the API server asks the servers behind it.
+    """Return the flags with which the API server authenticates, and names the user, to aggregated API servers.
 
     https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/
     """

@@ -1,4 +1,4 @@
-"""The registry that a cluster's nodes ask for every image, at an address of its own inside the VPC."""
+"""The registry from which a cluster's nodes pull every image, at a separate address inside the VPC."""
 
 import logging
 
@@ -11,14 +11,14 @@ log = logging.getLogger(__name__)
 
 
 class ImageRegistry(Part):
-    """Serves what localcloud.images makes."""
+    """Serves the images of localcloud.images."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
         self._registry = Registry(log.info)
 
     def network(self) -> None:
-        if self.cluster.namespace:  # without one there are no nodes that could ask
+        if self.cluster.namespace:  # without a namespace, no node pulls images
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
     def stop(self) -> None:

@@ -1,10 +1,10 @@
-"""The way from this machine to an API server inside a namespace: a port of 127.0.0.1, for no other machine.
+"""Proxy from a port of 127.0.0.1, reachable only from this machine, to an API server inside a namespace.
 
 `python -m localcloud.kubernetes.loopback --namespace NAME --to ADDRESS:PORT --ready-file FILE --away-file FILE`
 
-It stands for EKS's load balancer, too, behind which another API server answers while one is restarted: as long as the file
-`away` is there, connections are kept waiting. It listens where it starts and then enters the namespace for good: each connection
-that it makes is made there.
+It also emulates EKS's load balancer, behind which another API server answers during a restart: as long as the file
+`away` exists, connections wait. The process opens its listening socket first and then enters the namespace permanently,
+so it opens all its connections in there.
 """
 
 import argparse
@@ -19,16 +19,16 @@ from localcloud.machine import network
 
 CHUNK = 1 << 16
 AWAY_SECONDS = 30.0
-LOOK_EVERY_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.loopback")
     parser.add_argument("--namespace", required=True)
     parser.add_argument("--to", required=True, help="address:port inside the namespace")
-    parser.add_argument("--port", type=int, default=0, help="of 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 for a free one")
     parser.add_argument("--ready-file", type=Path, required=True)
-    parser.add_argument("--away-file", type=Path, required=True, help="is there while the API server is restarted")
+    parser.add_argument("--away-file", type=Path, required=True, help="file that exists while the API server restarts")
     arguments = parser.parse_args()
     address, port = arguments.to.rsplit(":", 1)
     listener = network.listen(None, "127.0.0.1", arguments.port)
@@ -40,10 +40,10 @@ def main() -> int:
 
 async def _serve(listener: socket.socket, address: str, port: int, away: Path) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _back(away)
+        await _wait_while_away(away)
         try:
             far_reader, far_writer = await asyncio.open_connection(address, port)
-        except OSError:  # the API server is down: so is this connection
+        except OSError:  # the API server is down
             writer.close()
             return
         try:
@@ -57,16 +57,16 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
         await server.serve_forever()
 
 
-async def _back(away: Path) -> None:
-    """Until the API server is back, or it is no use to wait."""
-    for _ in range(int(AWAY_SECONDS / LOOK_EVERY_SECONDS)):
+async def _wait_while_away(away: Path) -> None:
+    """Wait until the API server is back, for at most AWAY_SECONDS."""
+    for _ in range(int(AWAY_SECONDS / POLL_SECONDS)):
         if not away.exists():
             return
-        await asyncio.sleep(LOOK_EVERY_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until the one side has said all; the other may still be speaking."""
+    """Copy until one side ends its stream; the other side may still send."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -1,4 +1,4 @@
-"""What comes alive in a cluster beside its control plane. The order of events is told in the package's documentation."""
+"""Components of a cluster other than its control plane. The package docstring has the order of calls."""
 
 from collections.abc import Sequence
 
@@ -7,27 +7,27 @@ from localcloud.kubernetes.running import RunningCluster
 
 
 class Part:
-    """Does nothing; subclasses do what they are for."""
+    """Base class; its methods do nothing."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
 
     def network(self) -> None:
-        """Namespace and bridge are there, nothing runs."""
+        """Called when namespace and bridge exist and nothing runs yet."""
 
     def options(self) -> Sequence[str]:
-        """Flags for the API server."""
+        """Return flags for the API server."""
         return ()
 
     def ready(self) -> None:
-        """The API server answers; the EKS cluster is not ACTIVE yet."""
+        """Called when the API server is ready; the EKS cluster is not ACTIVE yet."""
 
     def event(self, event: Event) -> None:
-        """A node group or an instance of this cluster was created, changed or is gone."""
+        """Called when a node group or an instance of this cluster was created, changed or deleted."""
 
     def progress(self, kind: Kind, name: str) -> Progress:
-        """Whether what was told about it is real by now. Called with the local AWS's lock held."""
+        """Done once the events so far have taken effect. The caller holds the local AWS's lock."""
         return DONE
 
     def stop(self) -> None:
-        """The cluster ends."""
+        """Called when the cluster stops."""

@@ -8,4 +8,4 @@ from localcloud.kubernetes.part import Part
 from localcloud.kubernetes.pod_identity.part import PodIdentity
 
 PARTS: tuple[type[Part], ...] = (Access, PodIdentity, ImageRegistry, EfsCsi, Fleet)
-"""In the order in which they hear of events."""
+"""In the order in which they receive events."""

@@ -1,4 +1,4 @@
-"""The certificates of one cluster: one authority, from which everybody in it has a name."""
+"""Certificates of one cluster: one certificate authority issues those of all clients and servers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME = timedelta(days=3650)
 SKEW = timedelta(minutes=5)
 MASTERS = "system:masters"
-"""May do everything, whatever RBAC says: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#user-facing-roles"""
+"""Bypasses RBAC: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#user-facing-roles"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Certificate:
 
 
 class Authority:
-    """A certificate authority in a folder of its own; made on first use."""
+    """A certificate authority in its own folder, created on first use."""
 
     def __init__(self, folder: Path, common_name: str = "kubernetes") -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Authority:
             builder = builder.add_extension(_key_usage(authority=True), critical=True)
             _write(self.certificate, builder.sign(key, hashes.SHA256()), key)
         loaded = serialization.load_pem_private_key(self.certificate.key.read_bytes(), None)
-        assert isinstance(loaded, ec.EllipticCurvePrivateKey)  # we made it
+        assert isinstance(loaded, ec.EllipticCurvePrivateKey)  # created above
         self._key = loaded
         self._issuer = x509.load_pem_x509_certificate(self.certificate.file.read_bytes())
 
@@ -53,7 +53,7 @@ class Authority:
         addresses: Sequence[IPv4Address | str] = (),
         file: str | None = None,
     ) -> Certificate:
-        """A certificate for a client or server: user and groups to Kubernetes, names and addresses to those who connect to it."""
+        """Issue a certificate: common name and organizations identify a client, names and addresses a server."""
         stem = file or common_name.replace(":", "-").removeprefix("system-")
         issued = Certificate(self.folder / f"{stem}.crt", self.folder / f"{stem}.key")
         key = ec.generate_private_key(ec.SECP256R1())
@@ -72,7 +72,7 @@ class Authority:
 
 
 def make_key_pair(folder: Path, name: str) -> tuple[Path, Path]:
-    """Private and public key files, for signing tokens."""
+    """Create a private and a public key file, for signing tokens."""
     key = ec.generate_private_key(ec.SECP256R1())
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     _write_private(private, key)

@@ -1,4 +1,4 @@
-"""What a local Kubernetes runs, brought into the cache while somebody watches: building takes minutes."""
+"""Prepares the programs of a local Kubernetes in the cache, with progress reports: building takes minutes."""
 
 from localcloud.kubernetes.capability import Capability
 from localcloud.tools import debian
@@ -9,8 +9,8 @@ OF_NODES = (debian.CONTAINERD, debian.RUNC, debian.CNI_PLUGINS, debian.IPTABLES,
 
 
 def prepare(capability: Capability, report: Report) -> None:
-    """Build or fetch what the cache lacks. Raises BuildError."""
-    for tool in (KUBE_APISERVER, COREDNS, KWOK):  # one program of a module brings all of them
+    """Build or download programs missing from the cache. Raises BuildError."""
+    for tool in (KUBE_APISERVER, COREDNS, KWOK):  # building one program builds its whole module
         ensure(tool, report)
     for package in (debian.ETCD, *(OF_NODES if capability.real_nodes else ())):
         debian.ensure(package, report)

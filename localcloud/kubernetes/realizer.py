@@ -1,4 +1,4 @@
-"""Hears the local AWS's events and lets EKS clusters come alive: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
+"""Starts and stops clusters on AWS events: https://docs.aws.amazon.com/eks/latest/userguide/clusters.html"""
 
 import logging
 import queue
@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str, str]
 _realizers: list["Realizer"] = []
-"""Of this process: at most one."""
+"""Realizers of this process; at most one."""
 
 
 class Realizer:
-    """One cluster per EKS cluster; each ends with it."""
+    """Runs one local cluster per EKS cluster and stops it with the EKS cluster."""
 
     def __init__(self, folder: Path, aws: tuple[str, int], serve: Callable[[socket.socket], Callable[[], None]]) -> None:
         self._folder, self._aws, self._serve = folder, aws, serve
         self._capability = capability.examine()
         self._clusters: dict[Key, Cluster] = {}
-        self._stillborn: dict[Key, str] = {}
-        """Why there is no cluster where EKS has one: it must not look like success."""
+        self._start_errors: dict[Key, str] = {}
+        """Why an EKS cluster has no local cluster: EKS must not report success."""
         self._instances: dict[str, Key] = {}
         self._ending: list[Cluster] = []
         self._shown: dict[str, tuple[str, list[str]]] = {}
@@ -42,7 +42,7 @@ class Realizer:
         self._changes: queue.SimpleQueue[Cluster] = queue.SimpleQueue()
         threading.Thread(target=self._show_changes, name="kubernetes-realizer", daemon=True).start()
         log.info("%s", self._capability)
-        self._unregister = events.register(self.hear, self.progress)
+        self._unregister = events.register(self.handle, self.progress)
         patching.on_reset(self.end_all)
         _realizers.append(self)
 
@@ -50,7 +50,7 @@ class Realizer:
         return list(self._clusters.values())
 
     def close(self) -> None:
-        """Hear no more, and end every cluster; returns when nothing is left."""
+        """Unregister and stop every cluster; returns when all are removed."""
         self._unregister()
         _realizers.remove(self)
         self.end_all()
@@ -58,44 +58,44 @@ class Realizer:
             cluster.wait()
 
     def end_all(self) -> None:
-        """All at once, in their own threads: they may need the lock that our caller has."""
+        """Stop all clusters at once, in their own threads: they may need the lock that the caller holds."""
         for cluster in self.clusters():
             self._end(cluster)
         self._clusters.clear()
-        self._stillborn.clear()
+        self._start_errors.clear()
         self._instances.clear()
 
-    def hear(self, event: Event) -> None:
-        """Called while the request that caused it is answered: clusters work in their own threads."""
+    def handle(self, event: Event) -> None:
+        """Handle an event. The AWS request that caused it waits meanwhile, so clusters work in their own threads."""
         match event.kind:
             case "cluster":
-                self._hear_cluster(event)
+                self._handle_cluster(event)
             case "node-group" | "add-on":
                 key = (event.account, event.region, event.name.split("/", 1)[0])
                 if key in self._clusters:
-                    self._clusters[key].hear(event)
+                    self._clusters[key].handle(event)
             case "instance":
-                self._hear_instance(event)
+                self._handle_instance(event)
 
     def progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         key = account, region, name.split("/", 1)[0]
         cluster = self._clusters.get(key)
         if cluster is None:
-            return Progress(True, self._stillborn.get(key, ""))
-        if cluster.phase == "ready" and self._shown.get(cluster.id) != _to_show(cluster):
-            return WAIT  # EKS must not say ACTIVE and name another endpoint
+            return Progress(True, self._start_errors.get(key, ""))
+        if cluster.phase == "ready" and self._shown.get(cluster.id) != _published_state(cluster):
+            return WAIT  # EKS must not report ACTIVE with an outdated endpoint
         return cluster.progress(kind, name)
 
-    def _hear_cluster(self, event: Event) -> None:
+    def _handle_cluster(self, event: Event) -> None:
         key = (event.account, event.region, event.name)
         cluster = self._clusters.get(key)
         if event.action == "created":
             try:
                 self._clusters[key] = self._begin(event)
-                self._stillborn.pop(key, None)
+                self._start_errors.pop(key, None)
             except Exception as error:
-                log.exception("cluster %s cannot begin", event.name)
-                self._stillborn[key] = str(error) or repr(error)
+                log.exception("cluster %s could not be started", event.name)
+                self._start_errors[key] = str(error) or repr(error)
         elif cluster is None:
             return
         elif event.action == "updating":
@@ -134,14 +134,14 @@ class Realizer:
         return cluster
 
     def _update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
-        """What EKS calls InProgress until we are done."""
+        """Start an update, which EKS reports as InProgress until it is done."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()
         elif update["type"] == "EndpointAccessUpdate":
             cluster.set_public(params["EndpointPublicAccess"] == "true")
 
-    def _hear_instance(self, event: Event) -> None:
+    def _handle_instance(self, event: Event) -> None:
         tags = {tag["Key"]: tag["Value"] for tag in event.details.get("Tags", [])}
         key = self._instances.get(event.name)
         if key is None and CLUSTER_TAG in tags:
@@ -149,42 +149,43 @@ class Realizer:
         if key not in self._clusters:
             return
         self._instances[event.name] = key
-        self._clusters[key].hear(event)
+        self._clusters[key].handle(event)
         if event.action == "gone":
             del self._instances[event.name]
 
     def _show_changes(self) -> None:
-        """A thread of its own: a cluster's thread never waits for the local AWS's lock, whose owner may wait for the cluster."""
+        """Publish changes, in a separate thread: a cluster's thread must never wait for the local AWS's lock, whose
+        owner may wait for the cluster."""
         while True:
             cluster = self._changes.get()
             try:
                 with gateway.LOCK:
                     self._show(cluster)
             except Exception:
-                log.exception("what became of cluster %s cannot be shown", cluster.id)
+                log.exception("the state of cluster %s could not be published", cluster.id)
 
     def _show(self, cluster: Cluster) -> None:
-        """Let EKS show what has become of a cluster."""
+        """Publish a cluster's endpoint and problems in EKS."""
         where = cluster.account, cluster.region, cluster.name
         if cluster.phase != "ready" or self._clusters.get(where) is not cluster:
             return
-        new = endpoint, crashes = _to_show(cluster)
+        new = endpoint, crashes = _published_state(cluster)
         if self._shown.get(cluster.id) != new:
             eks_clusters.set_endpoint(*where, endpoint, certificate_authority(cluster))
             eks_clusters.set_problems(*where, crashes)
             self._shown[cluster.id] = new
 
 
-def _to_show(cluster: Cluster) -> tuple[str, list[str]]:
-    """Its endpoint, and what is wrong with it."""
+def _published_state(cluster: Cluster) -> tuple[str, list[str]]:
+    """Return the endpoint and the crashes of a cluster."""
     return cluster.endpoint, [str(crash) for crash in cluster.supervisor.crashes()]
 
 
 @control.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
 def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
-    """As EKS does now and then, unasked: what depends on it must bear that."""
-    for alive in [alive for realizer in _realizers for alive in realizer.clusters()]:
-        if (alive.region, alive.name) == (region, cluster):
-            alive.restart_api_server()
+    """Restart the API server, as EKS does from time to time; clients must tolerate it."""
+    for running in [running for realizer in _realizers for running in realizer.clusters()]:
+        if (running.region, running.name) == (region, cluster):
+            running.restart_api_server()
             return {}
-    raise ValueError(f"no cluster {cluster} is alive in {region}")
+    raise ValueError(f"no cluster {cluster} is running in {region}")

@@ -1,4 +1,4 @@
-"""A running cluster, as its parts see it."""
+"""Interface of a running cluster for its parts."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """What control plane, DNS and parts use of `Cluster` (cluster.py), which imports them."""
+    """What control plane, DNS and parts use of `Cluster`. They cannot import cluster.py, which imports them."""
 
     id: str
     name: str

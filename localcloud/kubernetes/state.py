@@ -1,4 +1,4 @@
-"""What a cluster tells of itself in a file, for those outside the local AWS's process."""
+"""State of a cluster in a file, for processes other than the local AWS."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -21,7 +21,7 @@ class ClusterState:
     endpoint: str = ""
     namespace: str | None = None
     problem: str = ""
-    """Why it failed."""
+    """Why the cluster failed."""
     processes: list[Server] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
 
@@ -34,7 +34,7 @@ class ClusterState:
 
 
 def load_all(folder: Path) -> list[ClusterState]:
-    """Of each cluster below the folder, the oldest first."""
+    """Return the state of each cluster below the folder, oldest first."""
     found = []
     for file in sorted(folder.glob(f"*/{FILE}"), key=lambda file: int(file.parent.name.split("-", 1)[0])):
         raw = json.loads(file.read_text())

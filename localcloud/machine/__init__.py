@@ -1,8 +1,8 @@
-"""What clusters and hosts hold of this machine, and give back.
+"""Resources of this machine that clusters and hosts use, and how they are released.
 
-capability.py  what keeps anything from coming alive here, in sentences
-cgroups.py     control groups: made, removed from the leaves up
-network.py     network namespaces: made, entered by a thread, removed
-supervisor.py  starts processes, watches them, tells of crashes
-ledger.py      what must be gone in the end, written down before it is made
+capability.py  reasons why clusters or hosts cannot run here, as sentences
+cgroups.py     create cgroups and remove them from the leaves up
+network.py     create network namespaces, enter them in a thread, remove them
+supervisor.py  starts processes, watches them, reports crashes
+ledger.py      everything that must be removed at the end, recorded before it is created
 """

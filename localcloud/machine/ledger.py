@@ -1,6 +1,6 @@
-"""What a cluster or a VPC of hosts holds outside its folder, written down before it is made.
+"""Record of what a cluster or a VPC of hosts holds outside its folder, written before each item is created.
 
-Whoever comes after a crash finds what to remove.
+After a crash, the next start finds here what to remove.
 """
 
 import json
@@ -27,15 +27,15 @@ GROUP_SECONDS = 2.0
 class Entry:
     kind: Kind
     name: str
-    """`<pid> <start time>` of a process, the name of a network namespace, or a path: of a control group, a mount, a trace."""
+    """`<pid> <start time>` of a process, name of a network namespace, or path of a cgroup, mount or trace."""
 
 
 class StillThere(Exception):
-    """Something of a cluster cannot be removed; the text says what."""
+    """A resource of a cluster cannot be removed; the message names it."""
 
 
 class Ledger:
-    """Lines `+ kind name` and `- kind name` in a file."""
+    """A file with lines `+ kind name` and `- kind name`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -45,18 +45,18 @@ class Ledger:
         self._write("+", Entry(kind, str(name)))
 
     def remove(self, kind: Kind, name: str | Path) -> None:
-        """It is gone."""
+        """Record that the entry no longer exists."""
         self._write("-", Entry(kind, str(name)))
 
     def entries(self) -> list[Entry]:
-        """What is there, the oldest first."""
+        """Return the entries not yet removed, oldest first."""
         if not self._file.exists():
             return []
         held: dict[Entry, None] = {}
         for line in self._file.read_text().splitlines():
             try:
                 sign, kind, name = json.loads(line)
-            except ValueError:  # cut off by a crash: what it was about was not made yet
+            except ValueError:  # truncated by a crash, before the entry was created
                 continue
             if sign == "+":
                 held[Entry(kind, name)] = None
@@ -65,7 +65,7 @@ class Ledger:
         return list(held)
 
     def clean(self) -> None:
-        """End and remove everything. Raises StillThere."""
+        """Kill and remove everything in the ledger. Raises StillThere."""
         entries = self.entries()
         waiting = Retrying(
             retry=retry_if_result(bool),
@@ -74,7 +74,7 @@ class Ledger:
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else [],
         )
         if left := waiting(_kill_all, entries):
-            raise StillThere(f"processes of the local cloud do not end: {', '.join(str(pid) for pid in left)}")
+            raise StillThere(f"these processes of the local cloud do not exit: {', '.join(str(pid) for pid in left)}")
         for entry in reversed(entries):
             if entry.kind == "mount":
                 network.unmount(Path(entry.name))
@@ -93,7 +93,7 @@ class Ledger:
 
 
 def remove_trace(path: Path) -> None:
-    """What a program leaves outside our folder when it is killed."""
+    """Remove a file or folder that a killed program left outside the local cloud's folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -101,12 +101,12 @@ def remove_trace(path: Path) -> None:
 
 
 def process_name(pid: int, started: float) -> str:
-    """A process as the ledger names it: a pid alone may have been given to somebody else since."""
+    """Return the ledger's name of a process. It has the start time because the kernel reuses pids."""
     return f"{pid} {started!r}"
 
 
 def _kill_all(entries: list[Entry]) -> list[int]:
-    """Kill whatever still runs; who was found alive."""
+    """Kill the processes that still run; return their pids."""
     found = set(_members(entries))
     for pid in found:
         try:
@@ -114,7 +114,7 @@ def _kill_all(entries: list[Entry]) -> list[int]:
         except ProcessLookupError:
             continue
         except PermissionError as error:
-            raise StillThere(f"process {pid} of the local cloud belongs to somebody else") from error
+            raise StillThere(f"process {pid} of the local cloud belongs to another user") from error
     return sorted(found)
 
 
@@ -142,7 +142,7 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for path, _, _ in os.walk(folder):  # goes on where a group is removed meanwhile
+    for path, _, _ in os.walk(folder):  # continues if a cgroup disappears meanwhile
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile
@@ -150,15 +150,15 @@ def _group_members(folder: Path) -> Iterator[int]:
 
 
 def remove_group(folder: Path) -> None:
-    """A control group and those below it. Raises StillThere."""
+    """Remove a cgroup and its children. Raises StillThere."""
     try:
         cgroups.remove_tree(folder, GROUP_SECONDS)
     except OSError as error:
-        raise StillThere(f"the control group {folder} of the local cloud cannot be removed") from error
+        raise StillThere(f"the cgroup {folder} of the local cloud cannot be removed") from error
 
 
 def clean_all(folder: Path) -> None:
-    """Remove what the clusters below a folder hold, and the folder."""
+    """Remove everything held by the clusters below a folder, then the folder."""
     for file in sorted(folder.glob("*/ledger")):
         Ledger(file).clean()
     shutil.rmtree(folder, ignore_errors=True)

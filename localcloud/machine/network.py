@@ -1,6 +1,6 @@
-"""Network namespaces: made, entered by a thread, removed. A cluster's namespace has one bridge, its VPC.
+"""Create, enter and remove network namespaces. A cluster's namespace has one bridge, which acts as its VPC.
 
-A thread that enters a namespace is a thread of its own, which ends: no other code of this process ever runs there.
+Only a short-lived dedicated thread enters a namespace, so no other code of this process ever runs there.
 """
 
 import ctypes
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 RUN = Path("/run/netns")
-"""Where `ip netns` and `nsenter --net` look for names."""
+"""Folder in which `ip netns` and `nsenter --net` look up names."""
 BRIDGE = "vpc"
 BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
-"""Nobody else's in its namespace."""
+"""Unique in its namespace."""
 CLONE_NEWNET = 0x40000000
 MS_BIND = 4096
 MNT_DETACH = 2
@@ -30,7 +30,7 @@ def path_of(name: str) -> Path:
 
 
 def create(name: str) -> None:
-    """A namespace with its loopback up, kept by name until `remove`."""
+    """Create a named namespace with its loopback up. It exists until `remove`."""
     RUN.mkdir(parents=True, exist_ok=True)
     path_of(name).touch(exist_ok=False)
 
@@ -46,7 +46,7 @@ def create(name: str) -> None:
 
 
 def try_out() -> None:
-    """Make a namespace with a bridge, which is gone when this returns. Raises OSError."""
+    """Create a namespace with a bridge as a test; it no longer exists on return. Raises OSError."""
 
     def make() -> None:
         _call("unshare", CLONE_NEWNET)
@@ -63,13 +63,13 @@ def try_out() -> None:
 
 
 def remove(name: str) -> None:
-    """Links and addresses in it go too, once its last process has."""
+    """Remove a namespace. The kernel removes its links and addresses once its last process has ended."""
     unmount(path_of(name))
     path_of(name).unlink(missing_ok=True)
 
 
 def inside(name: str | None, action: Callable[[], Result]) -> Result:
-    """What the action returns when it runs inside the namespace; None is where we are."""
+    """Run the action inside the namespace and return its result; None means the current namespace."""
     if name is None:
         return action()
 
@@ -81,7 +81,7 @@ def inside(name: str | None, action: Callable[[], Result]) -> Result:
 
 
 def enter(name: str) -> None:
-    """Let the calling thread, for the rest of its life, be in the namespace."""
+    """Move the calling thread into the namespace until the thread ends."""
     descriptor = os.open(path_of(name), os.O_RDONLY)
     try:
         _call("setns", descriptor, CLONE_NEWNET)
@@ -90,25 +90,25 @@ def enter(name: str) -> None:
 
 
 def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
-    """The namespace's bridge, with these addresses; packets between its links and addresses are forwarded."""
+    """Create the namespace's bridge with these addresses and forward packets between its links and addresses."""
 
     def make() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            # a given address stays; one of its own would change with its links, and all neighbours would ask in vain for a while
+            # Fixed MAC: an automatic one changes with the links, which makes all neighbors' ARP entries stale.
             route.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_HARDWARE_ADDRESS)
             index = route.link_lookup(ifname=BRIDGE)[0]
             for address in addresses:
                 route.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
             route.link("set", index=index, state="up")
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # of this namespace: /proc/sys/net is the reader's
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")  # in the reader's network namespace
 
     inside(name, make)
 
 
 def listen(name: str | None, address: str, port: int) -> socket.socket:
-    """A listening TCP socket inside the namespace, for use anywhere in this process."""
+    """Return a TCP socket that listens inside the namespace, for use anywhere in this process."""
 
     def make() -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -125,12 +125,12 @@ def listen(name: str | None, address: str, port: int) -> socket.socket:
 
 
 def connect(name: str | None, address: str, port: int, timeout: float) -> socket.socket:
-    """A TCP connection made inside the namespace."""
+    """Open a TCP connection from inside the namespace."""
     return inside(name, lambda: socket.create_connection((address, port), timeout=timeout))
 
 
 def processes_in(names: Iterable[str]) -> Iterator[int]:
-    """Pids of the processes whose network namespace has one of the names."""
+    """Yield the pids of processes in the named network namespaces."""
     wanted = {identity for name in names if (identity := _identity(path_of(name))) is not None}
     if not wanted:
         return
@@ -140,7 +140,7 @@ def processes_in(names: Iterable[str]) -> Iterator[int]:
 
 
 def unmount(path: Path) -> None:
-    """Take away whatever is mounted there; nothing mounted is fine."""
+    """Unmount everything at the path; it is no error if nothing is mounted."""
     while True:
         try:
             _call("umount2", os.fsencode(path), MNT_DETACH)
@@ -177,7 +177,7 @@ def _in_own_thread(action: Callable[[], Result]) -> Result:
 
 
 def _call(name: str, *arguments: object) -> None:
-    """A function of the C library that returns -1 on failure."""
+    """Call a C library function that returns -1 on failure."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) == -1:
         number = ctypes.get_errno()

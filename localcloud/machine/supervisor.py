@@ -1,4 +1,4 @@
-"""Starts the processes of one cluster, watches them, and tells of those that end by themselves."""
+"""Start and watch the processes of one cluster, and report the ones that exit unexpectedly."""
 
 import logging
 import os
@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ")
-"""What daemons see of ours: no credentials, no proxy."""
+"""Environment variables passed on to daemons: no credentials, no proxy."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A process that ended and should not have."""
+    """A process that exited unexpectedly."""
 
     name: str
     code: int
-    """Exit code; negative: the signal that ended it."""
+    """Exit code; if negative, the signal that ended it."""
     log: str
     last_words: str
-    """The end of the log."""
+    """The last lines of the log."""
 
     def __str__(self) -> str:
         how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
@@ -41,11 +41,11 @@ class Crash:
 
 
 class Ended(Exception):
-    """The cluster ends; nothing more is started or waited for."""
+    """The cluster is stopping: nothing more is started or awaited."""
 
 
 class Supervisor:
-    """The processes of one cluster by name."""
+    """The processes of one cluster, by name."""
 
     def __init__(self, logs: Path, ledger: Ledger, namespace: str | None, on_change: Callable[[], None]) -> None:
         self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
@@ -65,13 +65,13 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Server:
-        """Start a program inside the cluster's namespace, or another one, or outside of any; its log is logs/<name>.log."""
+        """Start a program inside the cluster's or another namespace, or outside of any; it logs to logs/<name>.log."""
         if self._closed:
-            raise Ended(f"{name} is not started any more")
+            raise Ended(f"{name} is not started: the cluster is stopping")
         self._logs.mkdir(parents=True, exist_ok=True)
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
-        # nsenter becomes the program: the pid is the program's own.
+        # nsenter execs the program, so the pid is the program's.
         enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         with path.open("ab") as output:
@@ -95,7 +95,7 @@ class Supervisor:
         return server
 
     def stop(self, name: str, *, seconds: float = STOP_SECONDS) -> None:
-        """End a process and what it started: politely, then not. Nothing happens without one."""
+        """End a process and its descendants with SIGTERM, then SIGKILL. Does nothing if it is not running."""
         with self._lock:
             self._wanted.discard(name)
             entry = self._running.get(name)
@@ -115,13 +115,13 @@ class Supervisor:
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
     def release(self, name: str) -> None:
-        """From here on it is not missed, and if it was, that is forgotten."""
+        """Stop treating the exit of this process as a crash, and forget a crash already recorded."""
         with self._lock:
             self._wanted.discard(name)
             self._crashes.pop(name, None)
 
     def close(self) -> None:
-        """From here on nothing is started, nobody is missed and whoever waits gives up."""
+        """Start nothing more, record no more crashes, and make every `await_ready` give up."""
         with self._lock:
             self._closed = True
             self._wanted.clear()
@@ -129,13 +129,13 @@ class Supervisor:
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
         """Wait until the check is true.
 
-        Raises StartError with the log's end when the process takes too long or ends, or one that it needs has ended.
+        Raises StartError with the end of the log if the process exits or takes too long, or if one in `needs` has exited.
         """
 
         def state() -> str:
             if self._closed:
-                raise Ended(f"{name} is not waited for any more")
-            for known in (*needs, name):  # the cause before what it brought about
+                raise Ended(f"stopped waiting for {name}: the cluster is stopping")
+            for known in (*needs, name):  # report the cause before its consequence
                 if (crash := self._crashes.get(known)) is not None:
                     raise StartError(str(crash))
             return "" if check() else "waiting"
@@ -169,7 +169,7 @@ class Supervisor:
 
 
 def _descendants(server: Server) -> list[psutil.Process]:
-    """What a process started, and what that started; nothing of one that has ended."""
+    """Return all descendants of a process; an empty list if it has ended."""
     try:
         found = server.process()
         return found.children(recursive=True) if found is not None else []

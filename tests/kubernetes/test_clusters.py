@@ -164,7 +164,7 @@ def test_an_api_server_that_eks_restarts_comes_back(account: Account, cluster: R
     wait_while(lambda: before.process(), bool)
     wait_while(cluster.api.is_ready, lambda ready: not ready)
     assert cluster.state.crashes == []
-    with pytest.raises(ControlError, match="no cluster nobody is alive in"):
+    with pytest.raises(ControlError, match="no cluster nobody is running in"):
         account.cloud.control().post(f"kubernetes/{REGION}/nobody/restart-api-server", {})
 
 

@@ -100,7 +100,7 @@ class Cluster:
     def evict(self, pod: Pod) -> None:
         self.evicted.append(pod.full_name)
 
-    def tell(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None:
+    def record_event(self, pod: Pod, reason: str, message: str, kind: str = "Normal") -> None:
         self.events.append((pod.name, reason, message))
 
     def show(self, status: str) -> None:

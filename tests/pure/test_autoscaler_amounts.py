@@ -29,7 +29,7 @@ def test_a_quantity_is_read_as_kubernetes_reads_it(text: str | int, thousandths:
 
 @pytest.mark.parametrize("text", ["", "x", "1Kb", "1 Gi", "--1"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         quantities.thousandths(text)
 
 
@@ -78,7 +78,7 @@ def test_the_command_line_of_the_real_one_is_taken() -> None:
     assert options.discovery == ({"k8s.io/cluster-autoscaler/enabled": None, "k8s.io/cluster-autoscaler/demo": "owned"},)
     assert (options.scale_down_unneeded_time, options.scan_interval) == (20, 2)
     assert not options.rules.skip_local_storage and options.rules.skip_system_pods
-    assert options.without_meaning == ("v", "logtostderr", "balance-similar-node-groups")
+    assert options.ignored == ("v", "logtostderr", "balance-similar-node-groups")
 
 
 def test_the_times_are_the_real_ones_unless_given() -> None:

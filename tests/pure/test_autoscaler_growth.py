@@ -100,7 +100,9 @@ def test_every_group_is_named_with_its_own_reason() -> None:
 
 
 def test_no_group_at_all_is_told_as_a_matter_of_tags() -> None:
-    assert reasons(scale_up.plan([gpu_pod()], [], [])) == {"worker-0": "there is no group with the tags that discovery asks for"}
+    assert reasons(scale_up.plan([gpu_pod()], [], [])) == {
+        "worker-0": "no Auto Scaling group has the tags of --node-group-auto-discovery"
+    }
 
 
 # --- what is there, and what is coming

@@ -309,7 +309,7 @@ def test_the_status_shows_each_group() -> None:
     scene.cluster.pods_ = [gpu_pod()]
     scene.look()
     assert scene.cluster.status.splitlines() == [
-        "1 pods wait for a place",
-        "train: 0 ready of 0 wanted (min 0, max 4), p5.48xlarge",
-        "system: 1 ready of 1 wanted (min 1, max 3), m7i.large",
+        "unschedulable pods: 1",
+        "train: 0 of 0 nodes ready (min 0, max 4), p5.48xlarge",
+        "system: 1 of 1 nodes ready (min 1, max 3), m7i.large",
     ]

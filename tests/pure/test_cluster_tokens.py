@@ -58,7 +58,7 @@ def test_a_changed_token_is_refused(old: str, new: str) -> None:
 def test_a_token_lives_fifteen_minutes_from_its_signing() -> None:
     request = parse(token(presigned()))
     request.check_time(request.signed + timedelta(minutes=15))
-    with pytest.raises(InvalidToken, match="the token is expired"):
+    with pytest.raises(InvalidToken, match="the token has expired"):
         request.check_time(request.signed + timedelta(minutes=15, seconds=1))
     with pytest.raises(InvalidToken, match="signed in the future"):
         request.check_time(request.signed - timedelta(minutes=6))
@@ -75,9 +75,9 @@ def with_query(extra: str) -> str:
         ("k8s-aws-v2.abc", "the token does not begin with k8s-aws-v1."),
         ("k8s-aws-v1." + "A" * 20000, "the token is too long"),
         ("k8s-aws-v1.!", "the token is not base64"),
-        (token("file:///etc/passwd"), "the token holds no address of STS"),
-        (token(f"{STS}/path?Action=GetCallerIdentity"), "the token holds no address of STS"),
-        (token(with_query("&Action=GetCallerIdentity")), "the token's request has a parameter twice"),
+        (token("file:///etc/passwd"), "the token contains no URL of STS"),
+        (token(f"{STS}/path?Action=GetCallerIdentity"), "the token contains no URL of STS"),
+        (token(with_query("&Action=GetCallerIdentity")), "the token's request has a duplicate parameter"),
         (token(with_query("&RoleArn=x")), "the token's request has the parameter rolearn, which is not allowed"),
         (token(f"{STS}/?Action=GetCallerIdentity"), "the token's request lacks x-amz-algorithm"),
         (
@@ -85,7 +85,7 @@ def with_query(extra: str) -> str:
             "the token's request is GetSessionToken, not GetCallerIdentity",
         ),
         (token(presigned(header="x-other")), "the token signs the headers host, x-other, not host and x-k8s-aws-id"),
-        (token(presigned(expires="901")), "the token wants to live 901 seconds; 900 are the most"),
+        (token(presigned(expires="901")), "the token's X-Amz-Expires is 901; the maximum is 900 seconds"),
         (token(presigned(service="s3")), "the token is not signed for STS"),
     ],
     ids=lambda text: "token" if text.startswith("k8s-aws") else text,  # a token has the second of its signing

@@ -74,18 +74,18 @@ def test_user_and_group_are_those_of_the_class_or_the_next_free_one(parameters: 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"provisioningMode": "efs-dir"}, "Provisioning mode efs-dir is not supported: there is efs-ap"),
+        ({"provisioningMode": "efs-dir"}, "Provisioning mode efs-dir is not supported; use efs-ap"),
         ({"fileSystemId": ""}, "Missing fileSystemId parameter"),
         ({"directoryPerms": ""}, "directoryPerms must be an octal number, as \"700\", not ''"),
         ({"directoryPerms": "rwx"}, "directoryPerms must be an octal number, as \"700\", not 'rwx'"),
         ({"fileSystem": "fs-1"}, "Unknown parameter fileSystem"),
-        ({"reuseAccessPoint": "true"}, "the parameter reuseAccessPoint is not emulated here"),
+        ({"reuseAccessPoint": "true"}, "the local EFS CSI driver does not emulate the parameter reuseAccessPoint"),
         ({"uid": "mpi"}, "uid must be a number, not 'mpi'"),
-        ({"gidRangeStart": "1"}, "gidRangeStart and gidRangeEnd must be given together"),
-        ({"gidRangeStart": "1", "gidRangeEnd": "2"}, "no group id is free from 1 to 2"),
+        ({"gidRangeStart": "1"}, "gidRangeStart and gidRangeEnd must be set together"),
+        ({"gidRangeStart": "1", "gidRangeEnd": "2"}, "no group ID from 1 to 2 is free"),
         (
             {"subPathPattern": "${.Pod.name}"},
-            "subPathPattern has ${.Pod.name}; there are ${.PVC.name}, ${.PVC.namespace}, ${.PV.name}",
+            "subPathPattern has the unknown variable ${.Pod.name}; use one of ${.PVC.name}, ${.PVC.namespace}, ${.PV.name}",
         ),
         ({"basePath": "/a/b/c/d"}, f"Proposed path '/a/b/c/d/pvc-{UID}' exceeds EFS limits: 100 characters and 4 directories"),
     ],

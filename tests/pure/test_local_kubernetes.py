@@ -40,14 +40,14 @@ def test_the_plan_is_that_of_a_vpc_and_of_eks() -> None:
     plan = Addresses(IPv4Network("10.3.0.0/20"), SERVICES)
     assert (plan.router, plan.kubernetes, plan.dns) == tuple(map(IPv4Address, ("10.3.0.1", "172.20.0.1", "172.20.0.10")))
     assert plan.api_server == "https://10.3.0.1:443"
-    with pytest.raises(ValueError, match="at most 255 nodes with pod addresses of their own, not 256"):
+    with pytest.raises(ValueError, match="at most 255 nodes with their own pod CIDR, not 256"):
         plan.pods_of_node(256)
 
 
 def test_a_vpc_that_leaves_no_addresses_for_pods_is_refused_with_the_reason() -> None:
     plan = Addresses(IPv4Network("100.64.0.0/10"), IPv4Network("198.18.0.0/15"))
     with pytest.raises(
-        ValueError, match=r"^no addresses are left for pods: each of 100\.64.* overlaps the VPC 100\.64\.0\.0/10 or"
+        ValueError, match=r"^no address range is free for pods: each of 100\.64.* overlaps the VPC 100\.64\.0\.0/10 or"
     ):
         print(plan.pods)
 

@@ -78,11 +78,11 @@ def test_every_golden_file_belongs_to_one() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == set(FILES)
 
 
-def test_the_boot_text_has_the_last_word_on_the_kubelet() -> None:
+def test_user_data_overrides_the_kubelet_defaults() -> None:
     plain = node_world.machine()
     config = {"maxPods": 7, "evictionHard": {"pid.available": "10%"}}
-    boot = replace(plain.boot, kubelet_flags=(*plain.boot.kubelet_flags, "--v=9"), kubelet_config=config)
-    machine = replace(plain, boot=boot)
+    user_data = replace(plain.user_data, kubelet_flags=(*plain.user_data.kubelet_flags, "--v=9"), kubelet_config=config)
+    machine = replace(plain, user_data=user_data)
     settings = kubelet.config(
         machine,
         certificates=kubelet.Certificates(Path("a"), Path("b"), Path("c")),

@@ -16,7 +16,7 @@ GROUP: dict[str, Any] = {
 
 
 def test_a_node_is_born_with_its_pool_its_type_and_its_place() -> None:
-    born = labels.at_birth(node_world.machine())
+    born = labels.at_registration(node_world.machine())
     assert born.items() >= node_world.LABELS.items()
     assert born["node.kubernetes.io/instance-type"] == "p4d.24xlarge"
     assert (born["topology.kubernetes.io/region"], born["topology.kubernetes.io/zone"]) == ("us-west-2", "us-west-2a")
@@ -30,7 +30,9 @@ def test_a_kubelet_is_given_no_label_that_it_may_not_set() -> None:
         *(f"failure-domain.beta.kubernetes.io/{part}" for part in ("zone", "region")),
         *(f"topology.kubernetes.io/{part}" for part in ("zone", "region")),
     }
-    restricted = {key for key in labels.at_birth(node_world.machine()) if key.split("/")[0].endswith(("kubernetes.io", "k8s.io"))}
+    restricted = {
+        key for key in labels.at_registration(node_world.machine()) if key.split("/")[0].endswith(("kubernetes.io", "k8s.io"))
+    }
     assert restricted <= allowed
 
 
@@ -80,7 +82,7 @@ def test_a_simulated_node_has_everything_of_its_type_and_a_taint() -> None:
     }
     assert labels.SIMULATED.as_object() in node["spec"]["taints"]
     assert {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"} in node["spec"]["taints"]
-    assert node["metadata"]["labels"].items() >= labels.at_birth(machine).items()
+    assert node["metadata"]["labels"].items() >= labels.at_registration(machine).items()
 
 
 def test_a_simulated_node_offers_less_than_it_has() -> None:

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from localcloud.kubernetes.nodes import boot_text, machine
-from localcloud.kubernetes.nodes.boot_text import BootText
+from localcloud.kubernetes.nodes import machine, user_data
+from localcloud.kubernetes.nodes.user_data import UserData
 from tests.pure import node_world
 
 
@@ -20,12 +20,12 @@ def mime(*parts: tuple[str, Any]) -> str:
 
 
 def config(**spec: Any) -> tuple[str, Any]:
-    return boot_text.NODE_CONFIG, {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+    return user_data.NODE_CONFIG, {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
 
 
-def test_labels_and_taints_are_those_of_the_boot_text() -> None:
-    found = boot_text.read(node_world.boot_text())
-    assert found.joins == "demo"
+def test_labels_and_taints_come_from_the_user_data() -> None:
+    found = user_data.read(node_world.boot_text())
+    assert found.cluster == "demo"
     assert found.labels == node_world.LABELS
     assert found.taints == ("nvidia.com/gpu=true:NoSchedule",)
 
@@ -33,26 +33,26 @@ def test_labels_and_taints_are_those_of_the_boot_text() -> None:
 def test_later_parts_win_and_configurations_are_merged() -> None:
     first = config(kubelet={"flags": ["--node-labels=a=1", "--v=4"], "config": {"maxPods": 10, "evictionHard": {"x": "1"}}})
     second = config(cluster={"name": "demo"}, kubelet={"flags": ["--node-labels=b=2"], "config": {"evictionHard": {"y": "2"}}})
-    found = boot_text.read(mime(first, second))
+    found = user_data.read(mime(first, second))
     assert found.labels == {"b": "2"}, "the kubelet takes the last flag of a name"
     assert found.other_flags == ("--v=4",)
     assert found.kubelet_config == {"maxPods": 10, "evictionHard": {"x": "1", "y": "2"}}
-    assert found.joins == "demo"
+    assert found.cluster == "demo"
 
 
 def test_huge_pages_are_those_that_a_script_reserves() -> None:
-    assert boot_text.read(node_world.boot_text(huge_pages=5128)).huge_pages == 5128
-    assert boot_text.read(node_world.boot_text()).huge_pages == 0
+    assert user_data.read(node_world.boot_text(huge_pages=5128)).huge_pages == 5128
+    assert user_data.read(node_world.boot_text()).huge_pages == 0
 
 
 @pytest.mark.parametrize("text", [None, "", base64.b64encode(b"#!/bin/sh\ntrue\n").decode()])
 def test_without_a_node_config_it_joins_nothing(text: str | None) -> None:
-    assert boot_text.read(text) == BootText()
+    assert user_data.read(text) == UserData()
 
 
 def test_a_node_config_needs_no_mime_around_it() -> None:
     text = yaml.safe_dump(config(cluster={"name": "demo"})[1])
-    assert boot_text.read(base64.b64encode(text.encode()).decode()).joins == "demo"
+    assert user_data.read(base64.b64encode(text.encode()).decode()).cluster == "demo"
 
 
 def test_a_machine_has_what_its_type_and_interfaces_give() -> None:

@@ -82,7 +82,7 @@ def test_why_a_node_did_not_come_is_told_once_all_others_are_there() -> None:
 def test_a_limit_that_says_nothing_is_refused_with_the_way_to_write_it(text: str) -> None:
     with pytest.raises(BadLimit) as refused:
         Limits.parse(text)
-    assert str(refused.value) == f"{text!r} does not say how many real nodes a local cluster has; write it like cpu=1,gpu=2"
+    assert str(refused.value) == f"{text!r} is not a valid limit of real nodes per local cluster; write it like cpu=1,gpu=2"
 
 
 def test_limits_come_from_the_environment() -> None:

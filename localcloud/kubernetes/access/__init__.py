@@ -1,8 +1,8 @@
-"""Who reaches a local cluster's API, and what they may: EKS's access entries and access policies.
+"""Authentication and authorization of a local cluster's API: EKS's access entries and access policies.
 
-token.py      what `aws eks get-token` made: an STS request signed for one cluster
-entries.py    an STS identity -> the cluster's access entry -> Kubernetes user name and groups
-policies.py   what EKS's access policies allow
-review.py     the two webhooks of the API server, answered by the local AWS
-api_server.py how the API server is told to ask them
+token.py      token of `aws eks get-token`: an STS request signed for one cluster
+entries.py    STS identity -> access entry of the cluster -> Kubernetes user name and groups
+policies.py   permissions of EKS's access policies
+review.py     the API server's two webhooks, served by the local AWS
+api_server.py flags that make the API server call them
 """

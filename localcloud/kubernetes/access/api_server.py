@@ -1,18 +1,18 @@
-"""How an API server is told to ask the local AWS who somebody is and what EKS's access policies let them do."""
+"""Configuration that makes an API server ask the local AWS for a user's identity and EKS access policies."""
 
 from pathlib import Path
 
 import yaml
 
 CACHE = "2s"
-"""How long the API server remembers an answer: so long somebody whose entry was removed still gets in."""
+"""How long the API server caches an answer. A user whose access entry was deleted keeps access until then."""
 _TIMEOUT = "10s"
 
 
 def flags(folder: Path, endpoint: str, region: str, cluster: str) -> list[str]:
-    """Write the files that describe both webhooks into `folder`; what kube-apiserver is to be started with.
+    """Write the configuration files of both webhooks into `folder` and return the flags of kube-apiserver.
 
-    They stand for --authorization-mode. `endpoint` is the local AWS as the API server reaches it.
+    They replace --authorization-mode. `endpoint` is the URL of the local AWS, as reachable from the API server.
     """
     base = f"{endpoint}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
@@ -60,7 +60,7 @@ def _authorization(kubeconfig: Path) -> dict[str, object]:
                     "matchConditionSubjectAccessReviewVersion": "v1",
                     "failurePolicy": "NoOpinion",
                     "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": str(kubeconfig)},
-                    # service accounts, nodes and Kubernetes' own parts have no access entry: RBAC alone decides about them
+                    # Service accounts, nodes and Kubernetes components have no access entry: only RBAC applies to them.
                     "matchConditions": [{"expression": "!request.user.startsWith('system:')"}],
                 },
             },

@@ -1,4 +1,4 @@
-"""From an STS identity to the user that Kubernetes sees.
+"""Maps an STS identity to the user in Kubernetes.
 
 https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html, .../set-custom-username.html
 """
@@ -17,7 +17,7 @@ _ARN = re.compile(
 
 @dataclass(frozen=True)
 class Principal:
-    """An IAM user or role. Its path is not part of it: an assumed role's ARN does not have it any more, and names are unique."""
+    """An IAM user or role, without its path: an assumed role's ARN has no path, and names are unique."""
 
     partition: str
     account: str
@@ -32,18 +32,18 @@ class Principal:
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom STS named."""
+    """The caller identity reported by STS."""
 
     arn: str
     user_id: str
     access_key: str
     principal: Principal
     session: str | None
-    """The session's name, of an assumed role."""
+    """Session name of an assumed role."""
 
 
 def principal(arn: str) -> Principal | None:
-    """Of an IAM user, a role or a role's session; None for what is neither (an account's root, a federated user)."""
+    """Return the IAM user or role of an ARN; None for others (an account's root user, a federated user)."""
     matched = _ARN.fullmatch(arn)
     if matched is None:
         return None
@@ -51,7 +51,7 @@ def principal(arn: str) -> Principal | None:
 
 
 def identity(arn: str, user_id: str, access_key: str) -> Identity | None:
-    """None for whom no entry can be made."""
+    """Return the identity; None if no access entry can exist for it."""
     found, matched = principal(arn), _ARN.fullmatch(arn)
     if found is None or matched is None:
         return None
@@ -63,7 +63,7 @@ def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
 
 
 def username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
-    """The template filled in; None if it asks for an instance's name and the session is none of an instance."""
+    """Fill in the template; None if it needs an instance's name and the session does not belong to an instance."""
     values: dict[str, str | None] = {
         "AccountID": who.principal.account,
         "SessionName": (who.session or "").replace("@", "-"),

@@ -1,9 +1,9 @@
-"""Access in the life of a cluster: its API server asks the local AWS."""
+"""Access in a cluster's lifecycle: the API server asks the local AWS."""
 
 from collections.abc import Sequence
 
 from localcloud.kubernetes.access import api_server
-from localcloud.kubernetes.access import review as review  # registers what the API server asks
+from localcloud.kubernetes.access import review as review  # registers the handlers of the webhooks
 from localcloud.kubernetes.part import Part
 
 

@@ -1,6 +1,6 @@
-"""What EKS's access policies allow: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
+"""Permissions of EKS's access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 
-They know the kinds that Kubernetes brings along, and only those: nobody can create an MPIJob by AmazonEKSEditPolicy.
+They cover built-in Kubernetes kinds only: AmazonEKSEditPolicy does not allow creating an MPIJob.
 """
 
 import fnmatch
@@ -21,7 +21,7 @@ class Rule:
     non_resource_urls: bool = False
 
     def allows(self, verb: str, group: str, resource: str) -> bool:
-        """`resource` is `pods` or, with its subresource, `pods/log`."""
+        """True if the rule allows it; `resource` is `pods` or, with a subresource, `pods/log`."""
         return self.group in ("*", group) and bool(self.resources & {"*", resource}) and bool(self.verbs & {"*", verb})
 
 
@@ -93,11 +93,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "AmazonEKSAdminViewPolicy": (Rule("*", ANY, READ),),
     "AmazonEKSSecretReaderPolicy": (_rule("", "secrets", READ),),
 }
-"""By name. The policies that EKS's own services have are missing: those services run nothing here."""
+"""Policies by name. Those for EKS's own services are missing: these services do not run here."""
 
 
 def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
-    """The name of the first associated policy that allows what a SubjectAccessReview's spec asks; None if none does."""
+    """Return the name of the first associated policy that allows the SubjectAccessReview's spec; None if none does."""
     for association in associations:
         name = association["policyArn"].rsplit("/", 1)[-1]
         if _covers(association["accessScope"], review) and any(_allows(rule, review) for rule in RULES.get(name, ())):
@@ -116,6 +116,6 @@ def _covers(scope: Mapping[str, Any], review: Mapping[str, Any]) -> bool:
 def _allows(rule: Rule, review: Mapping[str, Any]) -> bool:
     if "nonResourceAttributes" in review:
         return rule.non_resource_urls
-    asked = review.get("resourceAttributes", {})
-    resource = "/".join(part for part in (asked.get("resource", ""), asked.get("subresource", "")) if part)
-    return rule.allows(asked.get("verb", ""), asked.get("group", ""), resource)
+    requested = review.get("resourceAttributes", {})
+    resource = "/".join(part for part in (requested.get("resource", ""), requested.get("subresource", "")) if part)
+    return rule.allows(requested.get("verb", ""), requested.get("group", ""), resource)

@@ -1,6 +1,6 @@
-"""The API server's two webhooks: who is it (TokenReview), may they (SubjectAccessReview, for EKS's access policies).
+"""The API server's two webhooks: authentication (TokenReview) and EKS's access policies (SubjectAccessReview).
 
-EKS judges access policies in an authorizer of its own, beside RBAC: docs/adr/0010-access-policies-by-webhook.md
+EKS evaluates access policies in its own authorizer, in addition to RBAC: docs/adr/0010-access-policies-by-webhook.md
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PATH = "kubernetes/{region}/{cluster}"
 CANONICAL_ARN = "canonicalArn"
-"""Among a user's `extra`: the IAM user or role, by which the second webhook finds the entry again."""
+"""Key in a user's `extra` for the IAM user or role, with which the second webhook finds the access entry."""
 
 
 @control.action("POST", f"{PATH}/token-review")
@@ -46,13 +46,13 @@ def review_access(body: Any, region: str, cluster: str) -> Any:
 
 
 def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
-    """The Kubernetes user whom a token stands for. Raises InvalidToken."""
+    """Return the Kubernetes user of a token. Raises InvalidToken."""
     request = parse(token)
     if not listening.is_ours(request.host):
         raise InvalidToken(f"the token is for STS at {request.host}, which is not this local cloud's endpoint")
     request.check_time(now)
     _check_keys(cluster, request)
-    who = _ask_sts(request, cluster.name)
+    who = _query_sts(request, cluster.name)
     name, groups = _user(cluster, who)
     role_or_user_id = who.user_id.split(":")[0]
     return {
@@ -70,7 +70,7 @@ def authenticate(cluster: Cluster, token: str, now: datetime) -> dict[str, Any]:
 
 
 def authorize(cluster: Cluster, spec: dict[str, Any]) -> str | None:
-    """The access policy that allows what a SubjectAccessReview's spec asks; None: no opinion."""
+    """Return the access policy that allows the SubjectAccessReview's spec; None means no opinion."""
     for arn in spec.get("extra", {}).get(CANONICAL_ARN, []):
         who = entries.principal(arn)
         entry = entries.find(cluster.access_entries.values(), who) if who is not None else None
@@ -82,12 +82,12 @@ def authorize(cluster: Cluster, spec: dict[str, Any]) -> str | None:
 def _cluster(region: str, name: str) -> Cluster:
     cluster = state_of(backend_of("eks", ACCOUNT, region), Eks).clusters.get(name)
     if cluster is None:
-        raise ValueError(f"there is no cluster {name} in {region}")
+        raise ValueError(f"cluster {name} does not exist in {region}")
     return cluster
 
 
 def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
-    """STS would check the signature; the local one checks none, so it is done here, with the keys that IAM knows."""
+    """Check the signature with the keys in IAM. STS would check it, but the local STS does not."""
     key = backend_of("iam", ACCOUNT, request.region).access_keys.get(request.access_key)
     session = backend_of("sts", ACCOUNT, request.region).get_assumed_role_from_access_key(request.access_key)
     if key is None or (session is not None and session.session_token != request.session_token):
@@ -95,36 +95,38 @@ def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
     request.check_signature(key.secret_access_key, cluster.name)
 
 
-def _ask_sts(request: IdentityRequest, cluster: str) -> Identity:
+def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
     sent = Request.from_primitives("GET", request.url, {"host": request.host, CLUSTER_HEADER: cluster})
     status, _, body = gateway.handle("sts", sent, lambda: transport.forward_by_path("sts", sent))
     found = {element.tag.rsplit("}", 1)[-1]: element.text or "" for element in ElementTree.fromstring(body).iter()}
     if status != 200:
-        raise InvalidToken(f"STS answers {status}: {found.get('Message', '')}")
+        raise InvalidToken(f"STS returned {status}: {found.get('Message', '')}")
     who = entries.identity(found["Arn"], found["UserId"], request.access_key)
     if who is None:
-        raise InvalidToken(f"{found['Arn']} is no IAM user or role")
+        raise InvalidToken(f"{found['Arn']} is not an IAM user or role")
     return who
 
 
 def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
-    """User name and groups."""
+    """Return user name and groups."""
     if cluster.authentication_mode == "CONFIG_MAP":
-        # EKS keeps the creator as an admin that no list shows; whom the ConfigMap aws-auth names is not looked up here
+        # For EKS the creator is an admin that no list shows. Entries of the ConfigMap aws-auth are not evaluated here.
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
-        raise InvalidToken(f"{who.principal.arn} did not create the cluster, whose authentication mode is CONFIG_MAP")
+        raise InvalidToken(
+            f"{who.principal.arn} did not create the cluster; with authentication mode CONFIG_MAP only its creator has access"
+        )
     entry = entries.find(cluster.access_entries.values(), who.principal)
     if entry is None:
         raise InvalidToken(f"{who.principal.arn} has no access entry in cluster {cluster.name}")
     record = entry.record
     name = entries.username(record["username"], who, lambda instance: _private_dns_name(cluster, instance))
     if name is None:
-        raise InvalidToken(f"{who.arn} is no session of an instance, which an entry of type {record['type']} is for")
+        raise InvalidToken(f"{who.arn} is not an instance's session, as access entries of type {record['type']} require")
     return name, list(record["kubernetesGroups"])
 
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
-    """Instances call their role's session by their own id."""
+    """Return the instance's private DNS name. An instance uses its ID as the session name of its role."""
     instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
     return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)

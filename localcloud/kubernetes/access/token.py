@@ -1,6 +1,6 @@
-"""Tokens of `aws eks get-token`: a presigned request to STS, which the cluster's side sends to learn who made it.
+"""Tokens of `aws eks get-token`: a presigned STS request, which the cluster sends to learn the caller's identity.
 
-The form, and what is refused: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
+Format and rejected tokens: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
 """
 
 import base64
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 PREFIX = "k8s-aws-v1."
 CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
-"""From the moment of signing, whatever X-Amz-Expires says (the CLI writes 60 seconds)."""
+"""Lifetime from signing, whatever X-Amz-Expires says (the CLI sets 60 seconds)."""
 CLOCK_SKEW = timedelta(minutes=5)
 """How far ahead the signer's clock may be."""
 _LONGEST = 1024 * 16
@@ -37,7 +37,7 @@ _EMPTY_BODY = hashlib.sha256(b"").hexdigest()
 
 
 class InvalidToken(Exception):
-    """Not a token that this cluster takes; the text says why."""
+    """This cluster does not accept the token; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class IdentityRequest:
 
     url: str
     host: str
-    """As signed: host and, unless it is the scheme's own, port."""
+    """Host as signed, with the port unless it is the scheme's default."""
     access_key: str
     region: str
     signed: datetime
     parameters: Mapping[str, str]
-    """By lower-case name."""
+    """Parameters by lower-case name."""
     _scope: str
     _query: tuple[tuple[str, str], ...]
 
@@ -61,12 +61,14 @@ class IdentityRequest:
 
     def check_time(self, now: datetime) -> None:
         if now > self.signed + LIFETIME:
-            raise InvalidToken(f"the token is expired: it was signed at {self.signed:%Y-%m-%dT%H:%M:%SZ} and lives 15 minutes")
+            raise InvalidToken(
+                f"the token has expired: it was signed at {self.signed:%Y-%m-%dT%H:%M:%SZ} and is valid for 15 minutes"
+            )
         if now < self.signed - CLOCK_SKEW:
-            raise InvalidToken(f"the token is signed in the future, at {self.signed:%Y-%m-%dT%H:%M:%SZ}")
+            raise InvalidToken(f"the token was signed in the future, at {self.signed:%Y-%m-%dT%H:%M:%SZ}")
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
-        """Also what ties the token to one cluster: its name is signed, but not part of the token."""
+        """Check the signature, which also binds the token to one cluster: its name is signed but not in the token."""
         wanted = self._signature(secret_key, cluster)
         if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
             raise InvalidToken(
@@ -91,16 +93,16 @@ class IdentityRequest:
 
 
 def parse(token: str) -> IdentityRequest:
-    """The request that a token holds, if it is of the one form that EKS takes."""
+    """Parse the request in a token; EKS accepts one form only. Raises InvalidToken."""
     if not token.startswith(PREFIX) or len(token) > _LONGEST:
         raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
     parts = urlsplit(_decoded(token.removeprefix(PREFIX)))
     query = tuple(parse_qsl(parts.query, keep_blank_values=True))
     parameters = {name.lower(): value for name, value in query}
     if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.fragment or parts.username:
-        raise InvalidToken("the token holds no address of STS")
+        raise InvalidToken("the token contains no URL of STS")
     if len(parameters) != len(query):
-        raise InvalidToken("the token's request has a parameter twice")
+        raise InvalidToken("the token's request has a duplicate parameter")
     if unknown := sorted(set(parameters) - _PARAMETERS):
         raise InvalidToken(f"the token's request has the parameter {unknown[0]}, which is not allowed")
     if missing := sorted(_PARAMETERS - set(parameters) - {"version", "x-amz-security-token", "x-amz-user-agent"}):
@@ -138,18 +140,18 @@ def _check_form(parameters: Mapping[str, str]) -> None:
         raise InvalidToken(f"the token signs the headers {', '.join(sorted(names))}, not host and {CLUSTER_HEADER}")
     expires = parameters["x-amz-expires"]
     if not expires.isdigit() or int(expires) > LIFETIME.total_seconds():
-        raise InvalidToken(f"the token wants to live {expires} seconds; 900 are the most")
+        raise InvalidToken(f"the token's X-Amz-Expires is {expires}; the maximum is 900 seconds")
 
 
 def _moment(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        raise InvalidToken(f"the token's date {text!r} is none") from None
+        raise InvalidToken(f"the token's date {text!r} is invalid") from None
 
 
 def _host(scheme: str, netloc: str) -> str:
-    """As a client signs it."""
+    """Return the host in the form that a client signs."""
     return netloc.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
 
 

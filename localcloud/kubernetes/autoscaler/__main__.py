@@ -1,4 +1,4 @@
-"""`cluster-autoscaler --cloud-provider=aws --node-group-auto-discovery=asg:tag=... [--scan-interval=10s ...]`, until SIGTERM."""
+"""`cluster-autoscaler --cloud-provider=aws --node-group-auto-discovery=asg:tag=... [...]`; runs until SIGTERM."""
 
 import logging
 import signal
@@ -14,16 +14,16 @@ from localcloud.kubernetes.autoscaler.loop import Loop
 
 log = logging.getLogger("cluster-autoscaler")
 
-MOST_SILENT_SECONDS = 600.0
-"""As the real one's --max-inactivity."""
+MAXIMUM_INACTIVITY_SECONDS = 600.0
+"""Default of the real --max-inactivity."""
 
 
 def main() -> int:
     options = flags.parse(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    log.info("the local cloud's stand-in for cluster-autoscaler: it scales by unschedulable pods and the tags of groups")
-    if options.without_meaning:
-        log.info("without a meaning here: %s", ", ".join(f"--{name}" for name in options.without_meaning))
+    log.info("emulator of cluster-autoscaler, from the local cloud: scales by unschedulable pods and group tags")
+    if options.ignored:
+        log.info("ignored flags: %s", ", ".join(f"--{name}" for name in options.ignored))
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -35,14 +35,14 @@ def main() -> int:
         try:
             loop.run_once()
             alive.note()
-        except Exception as error:  # the next look may fare better: the API server restarts, credentials are renewed
-            log.error("this look at the cluster failed: %s", error, exc_info=not isinstance(error, (OSError, kube.ApiError)))
+        except Exception as error:  # the next pass may succeed: the API server restarts, credentials are renewed
+            log.error("this pass failed: %s", error, exc_info=not isinstance(error, (OSError, kube.ApiError)))
         ending.wait(options.scan_interval)
     return 0
 
 
 class Alive:
-    """`/health-check`: whether a look succeeded lately."""
+    """Serves `/health-check`: healthy while the last successful pass is recent."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -56,7 +56,7 @@ class Alive:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 silent = time.monotonic() - alive._last
-                self.send_response(200 if silent < MOST_SILENT_SECONDS else 500)
+                self.send_response(200 if silent < MAXIMUM_INACTIVITY_SECONDS else 500)
                 self.end_headers()
                 self.wfile.write(f"last success {silent:.0f} s ago\n".encode())
 

@@ -1,4 +1,4 @@
-"""Auto scaling groups of AWS, as the autoscaler reads and changes them."""
+"""Reads and changes Auto Scaling groups on AWS."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class Refused(Exception):
-    """AWS does not do what was asked; the text is its own."""
+    """AWS rejects a request; the message is AWS's."""
 
 
 class Cloud(Protocol):
@@ -24,7 +24,7 @@ class Cloud(Protocol):
 
 
 class Aws:
-    """By boto3, with the credentials that the environment has (Pod Identity)."""
+    """Calls AWS with boto3 and the credentials in the environment (Pod Identity)."""
 
     def __init__(self, discovery: Sequence[Mapping[str, str | None]], region: str | None) -> None:
         import boto3
@@ -42,7 +42,7 @@ class Aws:
         return [self._group(group, tags) for group in raw if self._is_ours(tags := _tags(group)) and "Status" not in group]
 
     def resize(self, group: Group, size: int) -> None:
-        self._ask(
+        self._call(
             self._autoscaling.set_desired_capacity,
             AutoScalingGroupName=group.name,
             DesiredCapacity=size,
@@ -50,15 +50,15 @@ class Aws:
         )
 
     def terminate(self, instance_id: str) -> None:
-        """And the group is one smaller."""
-        self._ask(
+        """Terminate an instance and lower the group's desired size by one."""
+        self._call(
             self._autoscaling.terminate_instance_in_auto_scaling_group,
             InstanceId=instance_id,
             ShouldDecrementDesiredCapacity=True,
         )
 
     def failure(self, group: Group, since: float) -> str:
-        """Why the group's last launch failed, if it began after that moment; empty: it did not fail."""
+        """Return why the group's last launch since then failed, or an empty string."""
         found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
         for activity in found["Activities"][:1]:
             if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
@@ -82,7 +82,7 @@ class Aws:
         )
 
     def _type_name(self, raw: Mapping[str, Any]) -> str:
-        """Of several the first, which is the one that the group launches if it can."""
+        """Return the group's first instance type, the one it prefers to launch."""
         template = raw.get("LaunchTemplate")
         if policy := raw.get("MixedInstancesPolicy"):
             template = policy["LaunchTemplate"]["LaunchTemplateSpecification"]
@@ -93,7 +93,7 @@ class Aws:
             raise Refused(f"group {raw['AutoScalingGroupName']} has no launch template")
         key = template["LaunchTemplateId"], str(template.get("Version") or "$Default")
         if key not in self._templates:
-            found = self._ask(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
+            found = self._call(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
             name = str(found["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
             if key[1].startswith("$"):
                 return name
@@ -102,7 +102,7 @@ class Aws:
 
     def _instance_type(self, name: str) -> InstanceType:
         if name not in self._types:
-            found = self._ask(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+            found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
             architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
             self._types[name] = InstanceType(
                 name=name,
@@ -113,7 +113,7 @@ class Aws:
             )
         return self._types[name]
 
-    def _ask(self, operation: Any, **parameters: Any) -> Any:
+    def _call(self, operation: Any, **parameters: Any) -> Any:
         from botocore.exceptions import ClientError
 
         try:

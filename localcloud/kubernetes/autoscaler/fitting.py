@@ -1,4 +1,4 @@
-"""Would this node take that pod? As the scheduler's filters: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins"""
+"""Scheduler filters: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod, Taint
 
 Json = Mapping[str, Any]
 _ALWAYS = ("cpu", "memory", "ephemeral-storage", "pods")
-"""Of these a node that does not say how much it has is taken to have enough: groups do not tell of disks and pods."""
+"""Resources that fit if the node does not declare them: groups declare neither disks nor pods."""
 
 
 class Place:
-    """A node that fills up."""
+    """A node, and the pods placed on it so far."""
 
     def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
         self.node = node
@@ -30,13 +30,13 @@ class Place:
                 self.free[name] -= amount
 
     def refusals(self, pod: Pod) -> list[str]:
-        """Why not; empty: it would be taken."""
+        """Return the reasons why the pod does not fit; empty if it fits."""
         return [
             *([f"{self.node.name} is cordoned"] if self.node.is_cordoned else []),
             *self._resources(pod),
             *selection_refusals(pod, self.node),
             *taint_refusals(pod, self.node.taints),
-            *self._neighbours(pod),
+            *self._anti_affinity(pod),
         ]
 
     def _resources(self, pod: Pod) -> Iterable[str]:
@@ -48,13 +48,13 @@ class Place:
             elif amount > self.free[name]:
                 yield f"insufficient {name}"
 
-    def _neighbours(self, pod: Pod) -> Iterable[str]:
+    def _anti_affinity(self, pod: Pod) -> Iterable[str]:
         if any(keep_apart(pod, other) for other in self.pods):
-            yield "a pod that it must not share a host with"
+            yield "anti-affinity with a pod on the node"
 
 
 def keep_apart(one: Pod, other: Pod) -> bool:
-    """Either may say so; selectors look into the pod's own namespace."""
+    """True if either pod's anti-affinity selects the other. Selectors apply to the pod's own namespace."""
     return one.namespace == other.namespace and (
         any(selects(selector, other.labels) for selector in one.apart)
         or any(selects(selector, one.labels) for selector in other.apart)
@@ -76,7 +76,7 @@ def taint_refusals(pod: Pod, taints: Iterable[Taint]) -> Iterable[str]:
 
 
 def selects(selector: Json, labels: Mapping[str, str]) -> bool:
-    """A label selector; an empty one selects everything."""
+    """True if a label selector matches; an empty one matches everything."""
     wanted = selector.get("matchLabels") or {}
     expressions = selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
@@ -85,7 +85,7 @@ def selects(selector: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _term_holds(term: Json, node: Node) -> bool:
-    """https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity; an empty term matches nothing."""
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity; empty terms match nothing."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return bool(expressions or fields) and (
         all(_expression_holds(expression, node.labels) for expression in expressions)

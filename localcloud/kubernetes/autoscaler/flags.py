@@ -1,4 +1,4 @@
-"""The real one's command line, as far as it has a meaning here.
+"""Command line of the real program; flags without effect here are accepted.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
 """
@@ -14,7 +14,7 @@ from localcloud.kubernetes.autoscaler.scale_up import EXPANDERS
 
 _DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?")
 _DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
-_NO_MEANING = (
+_IGNORED = (
     "alsologtostderr",
     "aws-use-static-instance-list",
     "balance-similar-node-groups",
@@ -42,13 +42,13 @@ _NO_MEANING = (
     "v",
     "write-status-configmap",
 )
-"""Flags of the real one that change nothing here: taken, and named in the log."""
+"""Flags of the real program without effect here: accepted and logged."""
 
 
 @dataclass(frozen=True)
 class Options:
     discovery: tuple[Mapping[str, str | None], ...]
-    """Each a set of tags (value or, None, any) that a group must have all of."""
+    """Sets of tags; a group matches a set if it has all of its tags (None: any value)."""
     kubeconfig: Path | None
     region: str | None
     port: int
@@ -66,23 +66,23 @@ class Options:
     max_graceful_termination: float
     expendable_priority: int
     rules: Rules
-    without_meaning: tuple[str, ...]
-    """Flags that were given and change nothing here."""
+    ignored: tuple[str, ...]
+    """Flags on the command line without effect here."""
 
 
 def seconds(text: str) -> float:
-    """A duration as Go writes it: `10m`, `1h30m`, `0.5s`; `0`."""
+    """Parse a duration in Go's format: `10m`, `1h30m`, `0.5s` or `0`."""
     if text == "0":
         return 0.0
     matched = _DURATION.fullmatch(text)
     if matched is None or not text:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration, as 10m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write it like 10m or 1h30m")
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     return sum(float(matched[unit]) * factor for unit, factor in units.items() if matched[unit])
 
 
 def discovery(text: str) -> Mapping[str, str | None]:
-    """`asg:tag=KEY,KEY=VALUE`."""
+    """Parse `asg:tag=KEY,KEY=VALUE`."""
     matched = _DISCOVERY.fullmatch(text)
     if matched is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form asg:tag=KEY[=VALUE],...")
@@ -91,11 +91,11 @@ def discovery(text: str) -> Mapping[str, str | None]:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Ends the program on what the real one would not take either."""
-    known = _parser().parse_args([_spelled(argument) for argument in arguments])
+    """Parse the command line. Exits on what the real program rejects, too."""
+    known = _parser().parse_args([_normalized(argument) for argument in arguments])
     given = [argument.lstrip("-").split("=")[0] for argument in arguments]
     if known.cloud_provider != "aws":
-        _parser().error(f"the cloud provider {known.cloud_provider} is not built in; there is aws")
+        _parser().error(f"the cloud provider {known.cloud_provider} is not supported; use aws")
     return Options(
         discovery=tuple(known.node_group_auto_discovery),
         kubeconfig=known.kubeconfig,
@@ -123,7 +123,7 @@ def parse(arguments: Sequence[str]) -> Options:
             skip_local_storage=known.skip_nodes_with_local_storage,
             skip_custom_controllers=known.skip_nodes_with_custom_controller_pods,
         ),
-        without_meaning=tuple(name for name in given if name in _NO_MEANING),
+        ignored=tuple(name for name in given if name in _IGNORED),
     )
 
 
@@ -133,8 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--cloud-provider", default="aws")
     add("--node-group-auto-discovery", type=discovery, action="append", default=[])
     add("--kubeconfig", type=Path)
-    add("--aws-region", help="where AWS_REGION does not say it")
-    add("--address", default=":8085", help="of the health check")
+    add("--aws-region", help="region, if AWS_REGION is not set")
+    add("--address", default=":8085", help="address of the health check")
     add("--expander", choices=sorted(EXPANDERS), default="least-waste")
     for name, default in (
         ("scan-interval", 10.0),
@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-scale-down-parallelism", type=int, default=10)
     add("--max-graceful-termination-sec", type=int, default=600)
     add("--expendable-pods-priority-cutoff", type=int, default=-10)
-    for name in _NO_MEANING:
+    for name in _IGNORED:
         add(f"--{name}", nargs="?", help=argparse.SUPPRESS)
     return parser
 
@@ -170,8 +170,8 @@ def _boolean(text: str) -> bool:
     return text == "true"
 
 
-def _spelled(argument: str) -> str:
-    """Go takes one dash as two, and a switch alone as true."""
+def _normalized(argument: str) -> str:
+    """Convert an argument: Go accepts one dash instead of two, and a switch without value as true."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument
     switches = ("--scale-down-enabled", "--skip-nodes-with-")
     return f"{text}=true" if text.startswith(switches) and "=" not in text else text

@@ -1,4 +1,4 @@
-"""An auto scaling group: its size, and what its next node will be like. All from tags and facts of its instance type.
+"""Auto Scaling group: its size, and the template of its next node, from its tags and EC2's description of its type.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md#auto-discovery-setup
 """
@@ -19,7 +19,7 @@ _MOST_PODS = 110
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What EC2 says of it."""
+    """EC2's description of an instance type."""
 
     name: str
     cpus: int
@@ -29,7 +29,7 @@ class InstanceType:
 
     @property
     def amounts(self) -> Amounts:
-        """EC2 knows of processors, memory and GPUs; whatever else a node offers must be in the group's tags."""
+        """Resources reported by EC2: CPUs, memory, GPUs. All other resources of a node must be in the group's tags."""
         gpus = {GPU: self.gpus * 1000} if self.gpus else {}
         return {"cpu": self.cpus * 1000, "memory": self.memory_mib * 1024**2 * 1000, "pods": _MOST_PODS * 1000, **gpus}
 
@@ -43,18 +43,18 @@ class Group:
     instance_type: InstanceType
     tags: Mapping[str, str] = field(default_factory=dict)
     instances: frozenset[str] = frozenset()
-    """Ids of those that it has: neither ending nor gone."""
+    """IDs of its instances that are not terminating or detaching."""
     region: str = ""
     zones: tuple[str, ...] = ()
 
     @property
     def room(self) -> int:
-        """How many more it may have."""
+        """Number of nodes that can be added."""
         return max(0, self.maximum - self.desired)
 
     @property
     def template(self) -> Node:
-        """A node that it does not have yet."""
+        """The node that the group would add."""
         return Node(
             name=f"template-of-{self.name}",
             labels=self._labels(),
@@ -82,14 +82,14 @@ class Group:
 
 
 def is_complete(node: Node, group: Group) -> bool:
-    """Whether a node offers what its group's nodes do. One with the accelerator label is waited for until its device plugins
-    have registered; without the label the group would grow once more meanwhile, as it does with the real autoscaler."""
+    """True if a node has all resources of its group's template. Nodes with the accelerator label lack some until device
+    plugins register; without the label, the group would grow again meanwhile, as with the real autoscaler."""
     if ACCELERATOR_LABEL not in node.labels:
         return True
     return all(node.allocatable.get(name, 0) for name in group.template.allocatable if "/" in name)
 
 
 def _taint(key: str, text: str) -> Taint:
-    """`value:Effect`."""
+    """Parse `value:Effect`."""
     value, _, effect = text.rpartition(":")
     return Taint(key, value, effect)

@@ -1,4 +1,4 @@
-"""One look at everything, and what is done about it. What must be remembered from one look to the next is here too."""
+"""One pass over cluster and groups, with its actions, and the state kept between passes."""
 
 import logging
 import time
@@ -38,8 +38,8 @@ class Loop:
         self._unneeded: dict[str, float] = {}
         self._unready: dict[str, float] = {}
         self._ending: dict[str, float] = {}
-        """Nodes with our taint, whose pods are going."""
-        self._said: dict[str, str] = {}
+        """Nodes with our taint, whose pods are being evicted."""
+        self._logged: dict[str, str] = {}
         self._last_add = self._last_delete = self._last_failure = NEVER
         self._is_first = True
 
@@ -47,10 +47,10 @@ class Loop:
         now = self._clock()
         view = View(now, self._cloud.groups(), self._kube.nodes(), self._kube.pods(), self._kube.daemons())
         if self._is_first:
-            self._take_up(view)
+            self._clean_up(view)
             self._is_first = False
         self._note_readiness(view)
-        if self._give_up_on_what_does_not_come(view):
+        if self._give_up_on_missing_nodes(view):
             view = replace(view, groups=self._cloud.groups())
         plan = self._grow(view)
         if self._options.scale_down_enabled:
@@ -58,7 +58,7 @@ class Loop:
             self._shrink(view, plan.expected, hold=bool(plan.increases))
         self._kube.show(status(view))
 
-    # --- more nodes
+    # --- scale-up
 
     def _grow(self, view: View) -> Plan:
         self._paused = {name: entry for name, entry in self._paused.items() if entry[0] > view.now}
@@ -84,19 +84,19 @@ class Loop:
         self._grown[group.name] = self._last_add = view.now
         log.info("scale-up: %s for %s", change, ", ".join(pod.full_name for pod in helped))
         for pod in helped:
-            self._tell(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{change}}}]")
+            self._record_event(pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{change}}}]")
 
     def _explain(self, hopeless: Sequence[tuple[Pod, str]]) -> None:
-        """Each reason once."""
+        """Report why pods stay pending, each reason once."""
         for pod, reason in hopeless:
-            if self._say(f"pod {pod.full_name}", f"stays pending: {reason}"):
-                self._tell(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
+            if self._log_once(f"pod {pod.full_name}", f"stays pending: {reason}"):
+                self._record_event(pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {reason}")
         pending = {f"pod {pod.full_name}" for pod, _ in hopeless}
-        for subject in [subject for subject in self._said if subject.startswith("pod ") and subject not in pending]:
-            del self._said[subject]
+        for subject in [subject for subject in self._logged if subject.startswith("pod ") and subject not in pending]:
+            del self._logged[subject]
 
-    def _give_up_on_what_does_not_come(self, view: View) -> bool:
-        """A group that does not get what it wants goes back to what it has, and rests."""
+    def _give_up_on_missing_nodes(self, view: View) -> bool:
+        """Shrink and pause groups whose new instances or nodes do not appear."""
         gave_up = False
         for group in view.groups:
             since = self._grown.get(group.name)
@@ -111,16 +111,16 @@ class Loop:
                 self._resize_down(group, max(group.minimum, len(group.instances)))
                 gave_up = True
             elif is_late:
-                self._pause(view, group, f"its last node did not come within {self._options.max_node_provision_time:.0f} s")
+                self._pause(view, group, f"its last node did not register within {self._options.max_node_provision_time:.0f} s")
                 self._resize_down(group, max(group.minimum, len(group.instances)))
                 for instance in sorted(group.instances.difference(filter(None, here))):
-                    self._terminate(instance, f"it is no node after {self._options.max_node_provision_time:.0f} s")
+                    self._terminate(instance, f"it did not become a node within {self._options.max_node_provision_time:.0f} s")
                 gave_up = True
         return gave_up
 
     def _resize_down(self, group: Group, size: int) -> None:
         if size < group.desired:
-            log.info("%s: wanted size %d is taken back to %d", group.name, group.desired, size)
+            log.info("%s: lowering desired size from %d to %d", group.name, group.desired, size)
             try:
                 self._cloud.resize(group, size)
             except Refused as error:
@@ -130,12 +130,12 @@ class Loop:
         self._grown.pop(group.name, None)
         self._last_failure = view.now
         self._paused[group.name] = view.now + self._options.initial_backoff, reason
-        log.warning("%s rests for %.0f s: %s", group.name, self._options.initial_backoff, reason)
+        log.warning("%s is paused for %.0f s: %s", group.name, self._options.initial_backoff, reason)
 
-    # --- fewer nodes
+    # --- scale-down
 
     def _shrink(self, view: View, expected: Mapping[str, str], *, hold: bool) -> None:
-        """Nodes' times run on while nothing may be removed. Pods that are expected on a node hold it as those that are there."""
+        """Remove unneeded nodes. Timers run even while removal is on hold; pods expected on a node keep it needed."""
         options = self._options
         nodes = [node for node in view.nodes if node.name not in self._ending]
         pods = [replace(pod, node=expected[pod.full_name]) if pod.full_name in expected else pod for pod in view.pods]
@@ -143,7 +143,7 @@ class Loop:
         unneeded = {verdict.node.name for verdict in verdicts if not verdict.needed}
         self._unneeded = {name: self._unneeded.get(name, view.now) for name in unneeded}
         for verdict in verdicts:
-            self._say(f"node {verdict.node.name}", f"stays: {verdict.needed}" if verdict.needed else "is not needed")
+            self._log_once(f"node {verdict.node.name}", f"is needed: {verdict.needed}" if verdict.needed else "is not needed")
         waits = (
             (self._last_add, options.scale_down_delay_after_add),
             (self._last_delete, options.scale_down_delay_after_delete),
@@ -157,14 +157,14 @@ class Loop:
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
     def _is_due(self, verdict: Verdict, now: float) -> bool:
-        """One whose device plugins have yet to register is not ready to take what it is there for."""
+        """True if a node was unneeded long enough. Nodes whose device plugins have not registered count as unready."""
         options, node = self._options, verdict.node
         is_ready = node.is_ready and is_complete(node, verdict.group)
         wait = options.scale_down_unneeded_time if is_ready else options.scale_down_unready_time
         return now - self._unneeded[node.name] >= wait
 
     def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:
-        """Nothing new comes to a tainted node; what came while we looked keeps it."""
+        """Taint nodes against new pods, then evict their pods. A pod scheduled meanwhile keeps its node."""
         for verdict in verdicts:
             self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
         current = self._kube.pods() if verdicts else []
@@ -177,9 +177,9 @@ class Loop:
                 continue
             self._ending[name] = now
             if not here:
-                self._end(verdict.node, "nobody needs it")
+                self._end(verdict.node, "it is no longer needed")
             for pod in here:
-                log.info("scale-down: %s leaves %s", pod.full_name, name)
+                log.info("scale-down: evicting %s from %s", pod.full_name, name)
                 self._kube.evict(pod)
 
     def _end_drained(self, view: View) -> None:
@@ -189,9 +189,11 @@ class Loop:
             if node is None or group_of(node, view.groups) is None:
                 del self._ending[name]
             elif not (left := own_pods(name, view.pods)):
-                self._end(node, "its pods are elsewhere")
+                self._end(node, "all its pods have moved")
             elif view.now - since > self._options.max_graceful_termination:
-                log.warning("scale-down: %s keeps %s: it stays", name, ", ".join(pod.full_name for pod in left))
+                log.warning(
+                    "scale-down: keeping %s, pods could not be evicted: %s", name, ", ".join(pod.full_name for pod in left)
+                )
                 self._kube.untaint(name, TO_BE_DELETED)
                 del self._ending[name]
                 self._last_failure = view.now
@@ -207,26 +209,26 @@ class Loop:
             self._ending.pop(node.name, None)
 
     def _terminate(self, instance_id: str, reason: str) -> bool:
-        log.info("scale-down: instance %s ends: %s", instance_id, reason)
+        log.info("scale-down: terminating instance %s: %s", instance_id, reason)
         try:
             self._cloud.terminate(instance_id)
         except Refused as error:
-            log.warning("%s is not ended: %s", instance_id, error)
+            log.warning("could not terminate %s: %s", instance_id, error)
             return False
         return True
 
     def _ending_by_group(self, view: View) -> dict[str, int]:
-        """Those that AWS still counts."""
+        """Count the ending nodes that are still part of their group."""
         found: dict[str, int] = {}
         for node in view.nodes:
             if node.name in self._ending and (group := group_of(node, view.groups)) is not None:
                 found[group.name] = found.get(group.name, 0) + 1
         return found
 
-    # --- what is remembered
+    # --- state between passes
 
-    def _take_up(self, view: View) -> None:
-        """A predecessor may have ended in the middle of something."""
+    def _clean_up(self, view: View) -> None:
+        """Remove leftovers of an earlier process, which may have stopped in the middle of a scale-down."""
         for node in view.nodes:
             if any(taint.key == TO_BE_DELETED for taint in node.taints):
                 self._kube.untaint(node.name, TO_BE_DELETED)
@@ -236,37 +238,37 @@ class Loop:
     def _note_readiness(self, view: View) -> None:
         self._unready = {node.name: self._unready.get(node.name, view.now) for node in view.nodes if not node.is_ready}
         names = {f"node {node.name}" for node in view.nodes}
-        for subject in [subject for subject in self._said if subject.startswith("node ") and subject not in names]:
-            del self._said[subject]
+        for subject in [subject for subject in self._logged if subject.startswith("node ") and subject not in names]:
+            del self._logged[subject]
 
-    def _say(self, subject: str, text: str) -> bool:
-        """Log it unless it was the last thing said of this subject."""
-        if self._said.get(subject) == text:
+    def _log_once(self, subject: str, text: str) -> bool:
+        """Log the text unless it is the last one logged for this subject."""
+        if self._logged.get(subject) == text:
             return False
-        self._said[subject] = text
+        self._logged[subject] = text
         log.info("%s %s", subject, text)
         return True
 
-    def _tell(self, pod: Pod, reason: str, message: str) -> None:
+    def _record_event(self, pod: Pod, reason: str, message: str) -> None:
         try:
-            self._kube.tell(pod, reason, message)
-        except ApiError as error:  # its namespace is going, or events are not ours to write
-            log.warning("no event for %s: %s", pod.full_name, error)
+            self._kube.record_event(pod, reason, message)
+        except ApiError as error:  # the namespace is terminating, or events are forbidden
+            log.warning("could not create an event for %s: %s", pod.full_name, error)
 
 
 def own_pods(node: str, pods: Sequence[Pod]) -> list[Pod]:
-    """Those that hold the node."""
+    """Return the pods that keep the node needed."""
     return [pod for pod in pods if pod.node == node and not pod.is_finished and not pod.goes_with_its_node]
 
 
 def status(view: View) -> str:
-    """A line per group."""
+    """Return the status: unschedulable pods, then one line per group."""
     lines = []
     for group in view.groups:
         ready = sum(node.is_ready for node in view.nodes if group_of(node, [group]) is not None)
         lines.append(
-            f"{group.name}: {ready} ready of {group.desired} wanted (min {group.minimum}, max {group.maximum}), "
+            f"{group.name}: {ready} of {group.desired} nodes ready (min {group.minimum}, max {group.maximum}), "
             f"{group.instance_type.name}"
         )
     pending = sum(pod.is_unschedulable for pod in view.pods)
-    return "\n".join([f"{pending} pods wait for a place", *lines, ""])
+    return "\n".join([f"unschedulable pods: {pending}", *lines, ""])

@@ -1,4 +1,4 @@
-"""Nodes and pods as a decision needs them, from the API server's JSON."""
+"""Nodes and pods from the API server's JSON, reduced to what decisions need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Node:
     is_cordoned: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     instance_id: str | None = None
-    """Of the EC2 instance behind it."""
+    """ID of its EC2 instance."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_terms: tuple[Json, ...] | None = None
-    """Required node affinity: one of these must hold; None: nothing is required."""
+    """Required node affinity: one of these terms must match; None: no requirement."""
     tolerations: tuple[Json, ...] = ()
     apart: tuple[Json, ...] = ()
-    """Label selectors of pods that must not be on its host."""
+    """Required anti-affinity: label selectors of pods that must not share its host."""
     node: str | None = None
     owner: str | None = None
     """Kind of its controller."""
@@ -58,7 +58,7 @@ class Pod:
     has_local_storage: bool = False
     is_finished: bool = False
     is_unschedulable: bool = False
-    """The scheduler tried and found no place."""
+    """True if the scheduler found no node."""
     priority: int = 0
     uid: str = ""
 
@@ -68,7 +68,7 @@ class Pod:
 
     @property
     def goes_with_its_node(self) -> bool:
-        """It is there because the node is: of a daemon set, or of the kubelet itself."""
+        """True for pods of DaemonSets and static pods, which exist only because of their node."""
         return self.owner == "DaemonSet" or self.is_mirror
 
 
@@ -116,7 +116,7 @@ def pod(raw: Json) -> Pod:
 
 
 def daemon_pod(raw: Json) -> Pod:
-    """A pod of a daemon set, as each node that it is for will have one."""
+    """Return the pod that a DaemonSet creates on each matching node."""
     template = raw["spec"]["template"]
     metadata = {**template.get("metadata", {}), "name": raw["metadata"]["name"], "namespace": raw["metadata"]["namespace"]}
     controller = {"kind": "DaemonSet", "controller": True}
@@ -124,7 +124,7 @@ def daemon_pod(raw: Json) -> Pod:
 
 
 def requests(spec: Json) -> dict[str, int]:
-    """What the scheduler counts: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
+    """Effective requests: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers"""
     containers = [_requests_of(container) for container in spec["containers"]]
     initial, sidecars = [], []
     for container in spec.get("initContainers") or ():
@@ -138,7 +138,7 @@ def requests(spec: Json) -> dict[str, int]:
 
 
 def _requests_of(container: Json) -> dict[str, int]:
-    """A limit without a request is a request, which the API server writes down for most resources."""
+    """Return requests, or limits where no request is set: the API server sets these for most resources."""
     resources = container.get("resources") or {}
     return quantities.parse({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 

@@ -1,4 +1,4 @@
-"""Kubernetes' amounts, as whole thousandths: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+"""Kubernetes quantities in integer thousandths: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ Amounts = Mapping[str, int]
 
 
 def thousandths(text: str | int) -> int:
-    """`2`, `500m`, `10Gi`, `1e3`; parts of a thousandth are rounded up, as Kubernetes does."""
+    """Parse `2`, `500m`, `10Gi`, `1e3`; rounds up to thousandths, as Kubernetes does."""
     matched = _QUANTITY.fullmatch(str(text))
     if matched is None:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a quantity")
     number, suffix = Decimal(matched["number"]), matched["suffix"]
     if suffix in _BINARY:
         value = number * _BINARY[suffix]

@@ -1,4 +1,4 @@
-"""Which nodes nobody needs. Pure.
+"""Finds unneeded nodes. Pure.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#how-does-scale-down-work
 """
@@ -12,7 +12,7 @@ from localcloud.kubernetes.autoscaler.objects import SAFE_TO_EVICT, SCALE_DOWN_D
 from localcloud.kubernetes.autoscaler.scale_up import group_of
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-"""Taint of a node that is on its way out: nothing new comes to it."""
+"""Taint of a node that is being removed; it keeps new pods away."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Verdict:
     node: Node
     group: Group
     needed: str = ""
-    """Why it stays; empty: nobody needs it."""
+    """Why the node is needed; empty if it is unneeded."""
     to_move: tuple[Pod, ...] = ()
-    """Pods that must go elsewhere first."""
+    """Pods to evict first."""
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
-    """Of each node of a group, the emptiest first. What one verdict moves is counted against the room that others have."""
+    """Return a verdict per node of a group, emptiest first. Pods that one verdict moves use up room elsewhere."""
     places = {node.name: Place(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes}
     members = [(node, group) for node in nodes if (group := group_of(node, groups)) is not None]
     verdicts: list[Verdict] = []
@@ -59,20 +59,20 @@ def _judge_one(place: Place, group: Group, others: Sequence[Place], rules: Rules
     if (share := utilization(place)) >= threshold:
         return Verdict(node, group, f"{share:.0%} of it is in use")
     for pod in own:
-        if reason := stays(pod, rules):
+        if reason := obstacle(pod, rules):
             return Verdict(node, group, f"pod {pod.full_name} {reason}")
     return _move(node, group, own, others)
 
 
 def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place]) -> Verdict:
-    """Only if all find a place; then they are counted there."""
+    """Place all pods on other nodes, or none of them."""
     trial = [(place, Place(place.node, place.pods)) for place in others]
     moves: list[tuple[Place, Pod]] = []
     for pod in own:
         moving = replace(pod, node=None)
         found = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
         if found is None:
-            return Verdict(node, group, f"pod {pod.full_name} has no other place")
+            return Verdict(node, group, f"pod {pod.full_name} fits on no other node")
         found[1].put(moving)
         moves.append((found[0], moving))
     for real, pod in moves:
@@ -81,25 +81,25 @@ def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[Place])
 
 
 def utilization(place: Place) -> float:
-    """Of GPUs where there are any, else of processors or memory, whichever is more."""
+    """Return the share of GPUs in use; without GPUs, that of CPUs or memory, whichever is larger."""
     names = (GPU,) if place.node.allocatable.get(GPU) else ("cpu", "memory")
     shares = [1 - place.free[name] / place.node.allocatable[name] for name in names if place.node.allocatable.get(name)]
     return max(shares, default=0.0)
 
 
-def stays(pod: Pod, rules: Rules) -> str:
-    """Why a pod is not moved; empty: it may be."""
-    said = pod.annotations.get(SAFE_TO_EVICT)
-    if said == "true":
+def obstacle(pod: Pod, rules: Rules) -> str:
+    """Return why a pod must not be evicted; empty if it may be."""
+    annotated = pod.annotations.get(SAFE_TO_EVICT)
+    if annotated == "true":
         return ""
-    if said == "false":
+    if annotated == "false":
         return "is not safe to evict"
     if pod.owner is None:
-        return "has no controller that would make it again"
+        return "has no controller to recreate it"
     if rules.skip_custom_controllers and pod.owner not in ("ReplicaSet", "ReplicationController", "Job", "StatefulSet"):
-        return f"belongs to a {pod.owner}, which may not make it again"
+        return f"belongs to a {pod.owner}, which may not recreate it"
     if rules.skip_system_pods and pod.namespace == "kube-system":
-        return "is of the system"
+        return "is a system pod"
     if rules.skip_local_storage and pod.has_local_storage:
         return "has local storage"
     return ""
@@ -110,7 +110,7 @@ def to_be_deleted(now: float) -> Taint:
 
 
 def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
-    """Those unneeded nodes that their groups' minimum lets go. `ending`: group -> how many of it are on their way out."""
+    """Return unneeded nodes above their groups' minimum. `ending`: group -> number of its nodes being removed."""
     left = {verdict.group.name: verdict.group.desired - ending.get(verdict.group.name, 0) for verdict in verdicts}
     chosen = []
     for verdict in verdicts:

@@ -1,4 +1,4 @@
-"""How many nodes of which group the pods need that the scheduler could not place; and why a pod stays pending. Pure."""
+"""Number of nodes per group for the pods that the scheduler could not place, and why a pod stays pending. Pure."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,18 +12,18 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod
 @dataclass(frozen=True)
 class Plan:
     increases: Mapping[str, int] = field(default_factory=dict)
-    """Group -> how many nodes more."""
+    """Group -> number of additional nodes."""
     helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
-    """Group -> the pods for which it grows."""
+    """Group -> pods for which it grows."""
     hopeless: Sequence[tuple[Pod, str]] = ()
-    """Pods for which nothing can be done now, and why."""
+    """Pods that no scale-up can help now, and why."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Pod -> the node on which it fits: the scheduler, which looks again after a while, will put it there."""
+    """Pod -> existing node on which it fits: the scheduler will place it there on its next attempt."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One group could grow by so many nodes and take these pods."""
+    """One way to grow: a group, its new nodes and the pods that fit on them."""
 
     group: Group
     places: tuple[Place, ...]
@@ -31,7 +31,7 @@ class Option:
 
     @property
     def waste(self) -> float:
-        """Share of the new nodes' processors and memory that stays free."""
+        """Share of the new nodes' CPUs and memory that stays free."""
         shares = [
             place.free[name] / place.node.allocatable[name]
             for place in self.places
@@ -61,7 +61,7 @@ def plan(
     lost: Collection[str] = (),
     expander: str = "least-waste",
 ) -> Plan:
-    """`paused`: groups that shall not grow now -> why. `lost`: nodes that are not ready and are not waited for."""
+    """Plan a scale-up. `paused`: group that must not grow now -> why. `lost`: unready nodes no longer awaited."""
     everything = list(pods)
     places = existing_places(nodes, everything, groups, daemons, lost)
     waiting: list[Pod] = []
@@ -95,7 +95,7 @@ def existing_places(
     daemons: Sequence[Pod] = (),
     lost: Collection[str] = (),
 ) -> list[Place]:
-    """The nodes that take pods now, and those that will come without more being asked for."""
+    """Return the nodes that accept pods now, and the ones still expected at the current desired sizes."""
     places, here = [], {group.name: 0 for group in groups}
     for node in nodes:
         group = group_of(node, groups)
@@ -117,15 +117,15 @@ def group_of(node: Node, groups: Iterable[Group]) -> Group | None:
 
 
 def new_place(group: Group, daemons: Iterable[Pod]) -> Place:
-    """A node to come, with what daemon sets will take of it."""
+    """Return a future node with the pods that DaemonSets will run on it."""
     template = group.template
     return Place(template, (pod for pod in daemons if not _keeps_away(pod, template)))
 
 
 def why_pending(pod: Pod, groups: Sequence[Group], daemons: Sequence[Pod], paused: Mapping[str, str]) -> str:
-    """In one sentence."""
+    """Return the reason why a pod stays pending, in one sentence."""
     if not groups:
-        return "there is no group with the tags that discovery asks for"
+        return "no Auto Scaling group has the tags of --node-group-auto-discovery"
     templates = [group.template for group in groups]
     missing = [
         name
@@ -160,7 +160,7 @@ def _option(group: Group, pods: Sequence[Pod], daemons: Sequence[Pod], room: int
 
 
 def _put(pod: Pod, places: Iterable[Place]) -> Place | None:
-    """Into the first that takes it."""
+    """Place the pod on the first node where it fits."""
     for place in places:
         if not place.refusals(pod):
             place.put(pod)

@@ -1,6 +1,6 @@
 """`python -m localcloud.kubernetes.efs_csi --instance i-... --region R --aws URL --pid PID`: the driver on one node.
 
-It starts where the machine's Python is and then enters the node's mount namespace, by the pid of a process of the node.
+It starts in the machine's mount namespace, to load Python, and then enters that of a process of the node (by pid).
 """
 
 import argparse
@@ -29,8 +29,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m localcloud.kubernetes.efs_csi")
     parser.add_argument("--instance", required=True, help="the EC2 instance that is the node")
     parser.add_argument("--region", required=True)
-    parser.add_argument("--aws", required=True, help="the local AWS, as the node reaches it")
-    parser.add_argument("--pid", type=int, required=True, help="of a process of the node")
+    parser.add_argument("--aws", required=True, help="URL of the local AWS, as reachable from the node")
+    parser.add_argument("--pid", type=int, required=True, help="pid of a process of the node")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     mounts.enter(arguments.pid)
@@ -44,21 +44,21 @@ def main() -> int:
     driver = Driver(arguments.instance, ENDPOINT, Aws(arguments.aws, arguments.region, arguments.instance).resolve, mounts)
     server = serve(driver, ENDPOINT, REGISTRATION)
     ending.wait()
-    # without its socket the kubelet takes the driver out again
+    # the kubelet unregisters a driver when its socket disappears
     REGISTRATION.unlink(missing_ok=True)
     server.stop(STOP_SECONDS).wait()
     return 0
 
 
 class Aws:
-    """Asks the local AWS whether the node may mount, and where the files are."""
+    """Queries the local AWS: may the node mount, and where are the files?"""
 
     def __init__(self, url: str, region: str, instance: str) -> None:
         self._url, self._region, self._instance = url, region, instance
         self._opener = build_opener(ProxyHandler({}))
 
     def resolve(self, handle: Handle, encrypted: bool) -> Source:
-        asked = {
+        query = {
             "region": self._region,
             "instance": self._instance,
             "fileSystem": handle.file_system,
@@ -66,7 +66,7 @@ class Aws:
             "path": handle.path,
             "encrypted": encrypted,
         }
-        request = Request(f"{self._url}/local-cloud/efs/mounts", json.dumps(asked).encode(), method="POST")
+        request = Request(f"{self._url}/local-cloud/efs/mounts", json.dumps(query).encode(), method="POST")
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
                 answer = json.load(response)

@@ -1,4 +1,4 @@
-"""The driver's controller: watches claims and volumes, makes and removes access points. Runs in the local AWS's process."""
+"""The driver's controller: watches claims and volumes, manages access points. Runs in the local AWS process."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 NAMESPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
 WATCH_SECONDS = 10
-"""Then everything is looked at again: what failed is tried once more."""
+"""After that, a new watch lists everything again, which retries what failed."""
 PAUSE_SECONDS = 1.0
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 
@@ -41,7 +41,7 @@ class Controller:
             thread.start()
 
     def stop(self) -> None:
-        """Its threads end with their watches."""
+        """Make the threads end with their current watches."""
         self._ending.set()
 
     def _follow(self, path: str, handle: Callable[[Json], None]) -> None:
@@ -52,7 +52,7 @@ class Controller:
                         return
                     if event["type"] in ("ADDED", "MODIFIED"):
                         handle(event["object"])
-            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server restarts, or is not there any more
+            except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting or gone
                 log.debug("watching %s: %r", path, error)
                 self._ending.wait(PAUSE_SECONDS)
 
@@ -63,18 +63,18 @@ class Controller:
             storage_class = self._api.find(f"/apis/storage.k8s.io/v1/storageclasses/{claim['spec']['storageClassName']}")
             if storage_class is None:
                 return
-            made = self._create(storage_class, claim)
+            handle = self._create(storage_class, claim)
         except (Unprovisionable, Refused, ClientError, BotoCoreError) as error:
             message = f'failed to provision volume with StorageClass "{claim["spec"]["storageClassName"]}": {error}'
-            self._tell(claim, "ProvisioningFailed", message, "Warning")
+            self._record_event(claim, "ProvisioningFailed", message, "Warning")
             return
         try:
-            self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(made)))
+            self._api.create(_VOLUMES, provisioning.volume(storage_class, claim, str(handle)))
         except ApiError as error:
-            if error.status == 409:  # seen twice
+            if error.status == 409:  # this claim was handled twice
                 return
             raise
-        self._tell(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
+        self._record_event(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {provisioning.volume_name(claim)}")
 
     def _create(self, storage_class: Json, claim: Json) -> Handle:
         efs = self._efs()
@@ -89,9 +89,9 @@ class Controller:
         if known is not None:
             return Handle(file_system, known["AccessPointId"])
         taken = {point["PosixUser"]["Gid"] for point in points if point.get("PosixUser")}
-        made = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
-        log.info("claim %s: access point %s", token, made["AccessPointId"])
-        return Handle(file_system, made["AccessPointId"])
+        created = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
+        log.info("claim %s: access point %s", token, created["AccessPointId"])
+        return Handle(file_system, created["AccessPointId"])
 
     def _remove(self, volume: Json) -> None:
         if not provisioning.is_done_with(volume):
@@ -101,17 +101,17 @@ class Controller:
             self._efs().delete_access_point(AccessPointId=handle.access_point)
         except (Refused, ClientError, BotoCoreError) as error:
             if "AccessPointNotFound" not in str(error):
-                self._tell(volume, "VolumeFailedDelete", str(error), "Warning")
+                self._record_event(volume, "VolumeFailedDelete", str(error), "Warning")
                 return
         self._api.delete(f"{_VOLUMES}/{volume['metadata']['name']}")
-        log.info("volume %s and its access point are gone", volume["metadata"]["name"])
+        log.info("deleted volume %s and its access point", volume["metadata"]["name"])
 
     @property
     def _api(self) -> Api:
         return self._cluster.api
 
     def _efs(self) -> Any:
-        """With the role of the controller's service account, as its pod would have it."""
+        """Return a client with the role of the controller's service account, as its pod would have."""
         import boto3
 
         cluster = self._cluster
@@ -126,8 +126,8 @@ class Controller:
         )
         return session.client("efs", endpoint_url=listening.url())
 
-    def _tell(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
-        """An event, as `kubectl describe` shows it; the same one again is counted."""
+    def _record_event(self, about: Mapping[str, Any], reason: str, message: str, kind: str = "Normal") -> None:
+        """Record an event, as shown by `kubectl describe`; count repetitions."""
         metadata = about["metadata"]
         namespace = metadata.get("namespace", "default")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,7 +10,7 @@ _FILE_SYSTEM, _ACCESS_POINT = re.compile(r"fs-\w+"), re.compile(r"fsap-\w+")
 
 
 class InvalidHandle(Exception):
-    """The text says what is wrong."""
+    """A volume handle is malformed; the message says why."""
 
 
 @dataclass(frozen=True)

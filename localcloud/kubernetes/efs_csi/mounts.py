@@ -1,4 +1,4 @@
-"""Mounting, as system calls: whoever enters a node's mount namespace finds none of the machine's programs to do it by."""
+"""Mounting by system calls: a node's mount namespace lacks the machine's programs for it."""
 
 import ctypes
 import os
@@ -9,11 +9,11 @@ _BIND, _READ_ONLY, _REMOUNT, _DETACH = 4096, 1, 32, 2
 _CLONE_NEWNS = 0x00020000
 _library = ctypes.CDLL(None, use_errno=True)
 _own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-"""Kept open: a node's /proc knows the node's processes only."""
+"""Kept open, because a node's /proc shows only the node's processes."""
 
 
 def enter(pid: int) -> None:
-    """Let this process, which must still have one thread only, see what the process with that pid sees mounted."""
+    """Enter the mount namespace of the process `pid`. The calling process must still have only one thread."""
     assert threading.active_count() == 1, "a process with threads cannot change its mount namespace"
     descriptor = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
     try:
@@ -24,7 +24,7 @@ def enter(pid: int) -> None:
 
 
 def bind(source: Path, target: Path, *, read_only: bool) -> None:
-    """Show a folder at the target, which is made; what is shown there already stays."""
+    """Bind-mount a folder at the target, which is created; does nothing if something is already mounted there."""
     target.mkdir(parents=True, exist_ok=True, mode=0o750)
     if is_mounted(target):
         return
@@ -38,7 +38,7 @@ def bind(source: Path, target: Path, *, read_only: bool) -> None:
 
 
 def unmount(target: Path) -> None:
-    """And remove what it was mounted on; nothing there is fine."""
+    """Unmount the target and remove its mount point; it is no error if it does not exist."""
     while is_mounted(target):
         _call("umount2", os.fsencode(target), _DETACH)
     if target.exists():
@@ -46,13 +46,13 @@ def unmount(target: Path) -> None:
 
 
 def is_mounted(target: Path) -> bool:
-    """A bind mount may be of the same file system as its surroundings: only the list of mounts tells."""
+    """Search the list of mounts: a bind mount can be on the same file system as its parent folder."""
     with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
         return any(_plain(line.split()[4]) == str(target) for line in mounts)
 
 
 def _plain(text: str) -> str:
-    """The kernel writes blanks and backslashes as octal numbers."""
+    """Decode a path: the kernel writes spaces and backslashes as octal numbers."""
     for code in (r"\040", r"\011", r"\012", r"\134"):
         text = text.replace(code, chr(int(code[1:], 8)))
     return text

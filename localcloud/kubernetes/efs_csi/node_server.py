@@ -1,6 +1,6 @@
-"""The driver on a node: CSI's identity and node services, and the registration by which the kubelet finds them.
+"""The driver on a node: CSI's identity and node services, and the registration with which the kubelet finds them.
 
-https://kubernetes-csi.github.io/docs/developing.html; unary calls only, so handlers stand in a table.
+https://kubernetes-csi.github.io/docs/developing.html; unary calls only, so a table of handlers suffices.
 """
 
 import logging
@@ -20,7 +20,7 @@ from localcloud.kubernetes.efs_csi.messages import csi, registration
 log = logging.getLogger(__name__)
 
 VERSION = "v3.4.1"
-"""Of the driver that it stands for."""
+"""Version of the emulated driver."""
 ENCRYPT_IN_TRANSIT = "encryptInTransit"
 _GET_VOLUME_STATS = 2
 _BYTES = 1
@@ -28,19 +28,19 @@ _THREADS = 8
 
 
 class MountRefused(Exception):
-    """The text says why."""
+    """The local AWS refuses a mount; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a volume shows."""
+    """The files behind a volume."""
 
     folder: Path
     read_only: bool
 
 
 Resolve = Callable[[Handle, bool], Source]
-"""Handle and whether the transport is encrypted -> where its files are. Raises MountRefused."""
+"""Handle, and whether transport is encrypted -> location of the files. Raises MountRefused."""
 
 
 class Mounter(Protocol):
@@ -50,13 +50,13 @@ class Mounter(Protocol):
 
 
 class Driver:
-    """Answers the calls by name; what it raises becomes gRPC's error."""
+    """Handles calls by name; its exceptions become gRPC errors."""
 
     def __init__(self, node_id: str, endpoint: Path, resolve: Resolve, mounter: Mounter) -> None:
         self._node_id, self._endpoint, self._resolve, self._mounter = node_id, endpoint, resolve, mounter
 
     def calls(self) -> Mapping[str, tuple[Any, Callable[[Any], Any]]]:
-        """Full name of a call -> class of its request, and what answers it."""
+        """Full name of a call -> class of its request, and its handler."""
         nothing = csi("Nothing")
         return {
             "csi.v1.Identity/GetPluginInfo": (
@@ -114,7 +114,7 @@ class Driver:
         try:
             found = os.statvfs(request.volume_path)
         except OSError as error:
-            raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not look at {request.volume_path!r}: {error}") from error
+            raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not stat {request.volume_path!r}: {error}") from error
         total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
         usage = csi("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
         return csi("NodeGetVolumeStatsResponse")(usage=[usage])
@@ -128,7 +128,7 @@ class Driver:
         if status.plugin_registered:
             log.info("the kubelet has registered the driver")
         else:
-            log.error("the kubelet does not register the driver: %s", status.error)
+            log.error("the kubelet did not register the driver: %s", status.error)
         return registration("RegistrationStatusResponse")()
 
 
@@ -160,7 +160,7 @@ def _handler(name: str, request_class: Any, answer: Callable[[Any], Any]) -> Any
 
 
 def serve(driver: Driver, *sockets: Path) -> grpc.Server:
-    """Answer on these unix sockets; what a predecessor left at their paths goes."""
+    """Serve on these Unix sockets, replacing sockets that an earlier process left behind."""
     server = grpc.server(ThreadPoolExecutor(_THREADS), handlers=[_Handlers(driver.calls())])
     for path in sockets:
         path.parent.mkdir(parents=True, exist_ok=True)

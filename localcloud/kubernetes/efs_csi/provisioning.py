@@ -1,4 +1,4 @@
-"""A claim of a storage class with provisioningMode efs-ap -> an access point of its own, and a volume that names it. Pure.
+"""A claim with provisioningMode efs-ap -> an access point of its own and a volume that uses it. Pure.
 
 https://github.com/kubernetes-sigs/aws-efs-csi-driver/blob/master/docs/README.md: storage class parameters
 """
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 CLUSTER_TAG = "efs.csi.aws.com/cluster"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-"""Annotation by which Kubernetes tells a provisioner that a claim is its to serve, and that it is time."""
+"""Annotation with which Kubernetes assigns a claim to a provisioner and requests its volume."""
 _GROUPS = range(50_000, 7_000_001)
 _PERMISSIONS = re.compile(r"[0-7]{3,4}")
 _LONGEST_PATH, _MOST_LEVELS = 100, 4
@@ -34,16 +34,16 @@ _PARAMETERS = {
     "ensureUniqueDirectory",
 }
 _NOT_HERE = {"az", "reuseAccessPoint", "crossaccount", "enforceZoneAffinity", "enableTagging"}
-"""Parameters of the real driver that this one does not have: a class with one is refused, not half obeyed."""
+"""Parameters of the real driver without an emulation: a class that has one is rejected, not partly applied."""
 
 
 class Unprovisionable(Exception):
-    """The text says what is wrong with class or claim."""
+    """No volume can be created; the message says what is wrong with the class or the claim."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One claim's access point."""
+    """The access point of one claim."""
 
     file_system: str
     uid: int
@@ -53,7 +53,7 @@ class Wanted:
     token: str
 
     def request(self) -> Json:
-        """Of CreateAccessPoint."""
+        """Return the parameters of CreateAccessPoint."""
         return {
             "ClientToken": self.token,
             "FileSystemId": self.file_system,
@@ -67,22 +67,22 @@ class Wanted:
 
 
 def file_system_of(storage_class: Mapping[str, Any]) -> str:
-    """Checked, for it is looked at first."""
+    """Return the class's file system ID. This runs first, so it also checks the parameters."""
     parameters: Mapping[str, str] = storage_class.get("parameters") or {}
     for name in sorted(parameters):
         if name in _NOT_HERE:
-            raise Unprovisionable(f"the parameter {name} is not emulated here")
+            raise Unprovisionable(f"the local EFS CSI driver does not emulate the parameter {name}")
         if name not in _PARAMETERS:
             raise Unprovisionable(f"Unknown parameter {name}")
     if parameters.get("provisioningMode") != "efs-ap":
-        raise Unprovisionable(f"Provisioning mode {parameters.get('provisioningMode', '')} is not supported: there is efs-ap")
+        raise Unprovisionable(f"Provisioning mode {parameters.get('provisioningMode', '')} is not supported; use efs-ap")
     if not parameters.get("fileSystemId"):
         raise Unprovisionable("Missing fileSystemId parameter")
     return parameters["fileSystemId"]
 
 
 def wanted(storage_class: Mapping[str, Any], claim: Mapping[str, Any], taken_groups: Collection[int]) -> Wanted:
-    """`taken_groups`: group ids of the file system's access points."""
+    """Return the access point of a claim. `taken_groups`: group IDs in use by the file system's access points."""
     file_system = file_system_of(storage_class)
     parameters: Mapping[str, str] = storage_class["parameters"]
     permissions = parameters.get("directoryPerms", "")
@@ -101,7 +101,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: str) -> Json:
-    """The PersistentVolume, for this claim only."""
+    """Return the PersistentVolume, bound to this claim only."""
     metadata, spec = claim["metadata"], claim["spec"]
     return {
         "apiVersion": "v1",
@@ -127,7 +127,7 @@ def volume(storage_class: Mapping[str, Any], claim: Mapping[str, Any], handle: s
 
 
 def is_ours(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim waits for this driver."""
+    """True if a claim waits for this driver."""
     metadata = claim["metadata"]
     return (
         metadata.get("annotations", {}).get(STORAGE_PROVISIONER) == DRIVER
@@ -137,7 +137,7 @@ def is_ours(claim: Mapping[str, Any]) -> bool:
 
 
 def is_done_with(persistent: Mapping[str, Any]) -> bool:
-    """Whether a volume that this driver made is to go, and its access point with it."""
+    """True if a volume created by this driver must be deleted, together with its access point."""
     return (
         persistent.get("status", {}).get("phase") == "Released"
         and persistent["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
@@ -163,22 +163,23 @@ def _path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) ->
 
 
 def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
-    """A part of a subPathPattern."""
+    """Return the value of one variable of a subPathPattern."""
     metadata = claim["metadata"]
     known = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
     if name not in known:
-        raise Unprovisionable(f"subPathPattern has ${{{name}}}; there are {', '.join(f'${{{one}}}' for one in known)}")
+        variables = ", ".join(f"${{{variable}}}" for variable in known)
+        raise Unprovisionable(f"subPathPattern has the unknown variable ${{{name}}}; use one of {variables}")
     return str(known[name])
 
 
 def _free_group(parameters: Mapping[str, str], taken: Collection[int]) -> int:
     first, last = _number(parameters, "gidRangeStart"), _number(parameters, "gidRangeEnd")
     if (first is None) != (last is None):
-        raise Unprovisionable("gidRangeStart and gidRangeEnd must be given together")
+        raise Unprovisionable("gidRangeStart and gidRangeEnd must be set together")
     groups = _GROUPS if first is None or last is None else range(first, last + 1)
     free = next((group for group in groups if group not in taken), None)
     if free is None:
-        raise Unprovisionable(f"no group id is free from {groups.start} to {groups.stop - 1}")
+        raise Unprovisionable(f"no group ID from {groups.start} to {groups.stop - 1} is free")
     return free
 
 

@@ -1,15 +1,15 @@
-"""containerd's settings on a node: https://github.com/containerd/containerd/blob/release/1.6/docs/cri/config.md"""
+"""containerd configuration of a node: https://github.com/containerd/containerd/blob/release/1.6/docs/cri/config.md"""
 
 from pathlib import Path
 
 SOCKET = "/run/containerd/containerd.sock"
 ROOT = "/var/lib/containerd"
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10.1"
-"""The image that kubeadm 1.35 names: https://github.com/kubernetes/kubernetes/blob/v1.35.0/cmd/kubeadm/app/constants/constants.go"""
+"""From kubeadm 1.35: https://github.com/kubernetes/kubernetes/blob/v1.35.0/cmd/kubeadm/app/constants/constants.go"""
 
 
 def config(*, registries: Path, network_plugins: Path, runc: Path) -> str:
-    """containerd 1.6 and later read it; 2 turns it into its own newer form."""
+    """Return the configuration file for containerd 1.6 and later; containerd 2 converts it to its newer version."""
     return f"""\
 version = 2
 root = "{ROOT}"
@@ -29,7 +29,7 @@ disabled_plugins = [
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{PAUSE_IMAGE}"
   disable_apparmor = true
-  # Root of a virtual machine or container may lack CAP_SYS_RESOURCE and could not make a process safer than itself.
+  # In a virtual machine or container, root may lack CAP_SYS_RESOURCE, which lowering oom_score_adj needs.
   restrict_oom_score_adj = true
   max_concurrent_downloads = 8
 
@@ -54,7 +54,7 @@ disabled_plugins = [
 
 
 def write_registries(folder: Path, url: str) -> None:
-    """Whatever registry an image names, it is asked of the one at `url`, and of no other.
+    """Make containerd pull every image from the registry at `url`, whichever registry the image names.
 
     https://github.com/containerd/containerd/blob/main/docs/hosts.md
     """

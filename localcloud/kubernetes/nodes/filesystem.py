@@ -1,7 +1,7 @@
-"""A node's own view of the machine: its own /etc, /run and /var, the machine's programs, memory of its instance type.
+"""A node's view of the file system: its own /etc, /run and /var, the machine's programs, its instance type's memory.
 
-Everything is mounted in the node's own mount namespace and vanishes with its last process. Default paths are the node's own
-inside, so that upstream DaemonSets with host paths work.
+All mounts are in the node's mount namespace and disappear with its last process. Default paths belong to the node
+in there, so upstream DaemonSets with host paths work.
 """
 
 import os
@@ -14,13 +14,13 @@ from pathlib import Path
 from localcloud.kubernetes.nodes.hardware import Bind
 
 OWN = ("etc", "run", "var")
-"""Folders of the machine's root that each node has for itself."""
+"""Folders of the machine's root that are separate for each node."""
 KERNEL = ("proc", "sys")
 _ETC = (
     *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),
 )
-"""What programs of the machine look for; nothing secret."""
+"""Files that the machine's programs need; none is secret."""
 _FOLDERS = (
     *("etc/cni/net.d", "etc/kubernetes/manifests"),
     *("var/cache", "var/lib/cni", "var/lib/containerd", "var/lib/kubelet", "var/log/containers", "var/log/pods", "var/tmp"),
@@ -33,7 +33,7 @@ _KERNEL_SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""What a kubelet sets where it differs: it would set it for the whole machine, and nobody would set it back.
+"""Values that a kubelet would otherwise set itself, for the whole machine and without ever restoring them.
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/component-helpers/node/util/sysctl/sysctl.go"""
 
 
@@ -47,7 +47,7 @@ class Root:
 
 
 def machine_root() -> Root:
-    """As it is here; what nobody but root of the machine may look into is left out."""
+    """Read this machine's root; leaves out the folders that only root may read."""
     entries = sorted(os.scandir("/"), key=lambda entry: entry.name)
     skipped = {*OWN, *KERNEL, "lost+found"}
     folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in skipped]
@@ -56,7 +56,7 @@ def machine_root() -> Root:
 
 
 def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
-    """The node's own /etc and /var below the folder."""
+    """Write the node's own /etc and /var below the folder."""
     for wanted in _FOLDERS:
         (folder / wanted).mkdir(parents=True, exist_ok=True)
     (folder / "var" / "tmp").chmod(0o1777)
@@ -76,7 +76,7 @@ def write_machine_id(folder: Path, machine_id: str) -> None:
 
 
 def write_kernel_settings(folder: Path) -> tuple[Bind, ...]:
-    """Files that keep a kubelet from setting what it finds different."""
+    """Write files that already have the values a kubelet would set, so it sets nothing."""
     folder.mkdir(parents=True)
     binds = []
     for number, (name, value) in enumerate(_KERNEL_SETTINGS.items()):
@@ -96,14 +96,14 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
-    """What the node's first process runs: make its root, enter it, and wait for orphans for ever.
+    """Return the script of the node's PID 1: create the root, enter it, then reap orphans forever.
 
-    `own` has the node's /etc and /var; `visible` are paths that must stay what they are, wherever they lie.
+    `own` has the node's /etc and /var; `visible` are paths that must keep their content, wherever they are.
     """
     top = folder / "root"
     lines = [
         "#!/bin/sh",
-        "# The node's first process, in namespaces of its own.",
+        "# PID 1 of the node, in its own namespaces.",
         "set -eu",
         f"root={shlex.quote(str(top))}",
         'mkdir "$root"',
@@ -134,12 +134,12 @@ def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], v
         "pivot_root . .machine",
         "umount -l /.machine",
         "rmdir /.machine",
-        "# What a driver mounts for a pod must be seen by the runtime, and the other way round.",
+        "# Mounts must propagate between CSI drivers and the container runtime, in both directions.",
         "mount --make-rshared /",
         f"echo {shlex.quote(hostname)} > /proc/sys/kernel/hostname",
         f"touch {shlex.quote(str(folder / 'booted'))}",
         "sleep infinity &",
-        "# Also ends the zombies of whoever lost its parent.",
+        "# Reaps orphaned processes, too.",
         "wait",
     ]
     return "\n".join(lines) + "\n"

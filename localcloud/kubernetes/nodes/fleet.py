@@ -1,4 +1,4 @@
-"""The nodes of one cluster follow the instances of its node groups."""
+"""Keeps the nodes of one cluster in line with the instances of its node groups."""
 
 import logging
 import threading
@@ -31,13 +31,13 @@ from localcloud.processes import StartError
 log = logging.getLogger(__name__)
 
 LOST_SECONDS = 90.0
-"""By then Kubernetes has noticed that a machine vanished (node-monitor-grace-period is 50 seconds)."""
+"""By then Kubernetes has marked a lost node NotReady (node-monitor-grace-period is 50 seconds)."""
 WORKERS = 16
-"""Threads for simulated nodes, of which there may be a thousand; a real one has its own."""
+"""Threads shared by simulated nodes (up to a thousand); each real node has its own thread."""
 
 
 class Fleet(Part):
-    """Each instance becomes a node and leaves as one, whatever else is going on."""
+    """Turns each instance into a node, and removes the node with its instance; nodes do not wait for each other."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)
@@ -70,18 +70,18 @@ class Fleet(Part):
             thread.join()
 
     def node(self, name: str) -> Node | None:
-        """A real node by name."""
+        """Return a real node by name."""
         member = self._roster.find(name)
         return member.node if member is not None else None
 
-    # Instances that appear
+    # New instances
 
     def _appear(self, event: Event) -> None:
         found = self._machine(event)
         if found is None:
             return
-        if found.boot.joins != self.cluster.name:
-            log.warning("instance %s is not told to join cluster %s; it does not", found.id, self.cluster.name)
+        if found.user_data.cluster != self.cluster.name:
+            log.warning("the user data of instance %s does not name cluster %s: it does not join", found.id, self.cluster.name)
             return
         member = self._roster.admit(found)
         if member is not None:
@@ -108,12 +108,12 @@ class Fleet(Part):
                 self._simulator.create(member.machine, self._groups.get(member.machine.node_group))
         except Ended:
             return
-        except Exception as error:  # whatever it was: the node group must not wait for ever
+        except Exception as error:  # any error: the node group must not wait forever
             if self._ending.is_set():
                 return
             log.error("node %s did not start: %s", member.machine.name, error, exc_info=not isinstance(error, StartError))
             self._switch_off(member)
-            # its pods would end for ever on a node that nobody hears of again
+            # otherwise its pods would stay Terminating forever
             self._try(member, lambda: drain.forget(self.cluster.api, member.machine.name))
             self._roster.settle(member, "failed", f"node {member.machine.name}: {error}")
             return
@@ -123,7 +123,7 @@ class Fleet(Part):
         watches.allow()
         if self._programs is None:
             self._programs = Programs.ensure(log.info)
-        assert member.number is not None  # is_real
+        assert member.number is not None
         node = member.node = Node(
             self.cluster,
             member.machine,
@@ -138,11 +138,11 @@ class Fleet(Part):
         self._label(member)
 
     def _label(self, member: Member) -> None:
-        """What the kubelet must not say of itself, EKS and the cloud controller say."""
+        """Set the labels that EKS and the cloud controller set: NodeRestriction forbids them to the kubelet."""
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 
-    # Instances that disappear
+    # Removed instances
 
     def _disappear(self, event: Event) -> None:
         member = self._roster.let_go(event.name)
@@ -152,7 +152,7 @@ class Fleet(Part):
         self._work(member, leave)
 
     def _leave(self, member: Member) -> None:
-        """Its group lets it go: its pods move first."""
+        """Drain a node that its Auto Scaling group scaled in, then remove it."""
         api, name = self.cluster.api, member.machine.name
         self._try(member, lambda: drain.drain(api, name, self._ending.is_set))
         self._switch_off(member)
@@ -160,7 +160,7 @@ class Fleet(Part):
         self._gone(member)
 
     def _vanish(self, member: Member) -> None:
-        """Somebody terminated it: Kubernetes notices, then the cloud controller removes the node."""
+        """Remove a directly terminated node as the cloud controller does: once Kubernetes sees that it is NotReady."""
         self._switch_off(member)
         if member.is_real:
             self._await_not_ready(member.machine.name)
@@ -180,7 +180,7 @@ class Fleet(Part):
             self._promote(member.machine.kind)
 
     def _promote(self, kind: machine.Kind) -> None:
-        """There is room for another real node."""
+        """Replace a simulated node with a real one, now that there is room."""
         member = self._roster.promote(kind)
         if member is not None:
             self._work(member, self._become_real)
@@ -203,9 +203,9 @@ class Fleet(Part):
         try:
             waiting(is_noticed)
         except (RetryError, OSError, ApiError) as error:
-            log.warning("node %s is removed although Kubernetes calls it Ready: %r", name, error)
+            log.warning("node %s is removed although Kubernetes still reports it Ready: %r", name, error)
 
-    # Node groups that change
+    # Changed node groups
 
     def _group_changed(self, name: str, after: Mapping[str, Any]) -> None:
         before = self._groups.get(name)
@@ -217,7 +217,7 @@ class Fleet(Part):
             self._work(member, lambda member: self._apply(member, change))
 
     def _apply(self, member: Member, change: labels.Change) -> None:
-        """A running node gets its node group's new labels and taints."""
+        """Set the node group's new labels and taints on a running node."""
         path = f"/api/v1/nodes/{member.machine.name}"
 
         def update() -> None:
@@ -231,7 +231,7 @@ class Fleet(Part):
     # Threads
 
     def _work(self, member: Member, action: Callable[[Member], None]) -> None:
-        """In a thread, after what is being done with the member."""
+        """Run the action in a thread, after earlier work on this member."""
 
         def run() -> None:
             with member.turn:
@@ -246,7 +246,7 @@ class Fleet(Part):
             self._pool.submit(run)
 
     def _try(self, member: Member, action: Callable[[], object]) -> None:
-        """One step of a node's end: the others follow whatever becomes of it."""
+        """Run one step and log its failure, so that the following steps still run."""
         try:
             action()
         except Exception as error:
@@ -256,6 +256,6 @@ class Fleet(Part):
 
 
 def _user_data(ec2: Any, instance_id: str) -> str | None:
-    """Of an instance, base64 as its launch gave it."""
+    """Return an instance's user data in base64, as passed at launch."""
     kept = instance_calls.find(ec2, [instance_id])[0].user_data
     return kept.as_bytes().decode() if kept else None

@@ -1,7 +1,7 @@
-"""A node as large as its instance type: files that are bound over the kernel's own where the kubelet looks.
+"""Makes a node as large as its instance type, with files bind-mounted over the kernel's files that the kubelet reads.
 
-The kubelet (by cAdvisor) reads memory from /proc/meminfo and the topology from /sys/devices/system/node. CPUs are the
-machine's own, since the kubelet hands their list to the kernel, which refuses CPUs that do not exist.
+The kubelet (through cAdvisor) reads memory from /proc/meminfo and topology from /sys/devices/system/node. CPUs are the
+machine's, since the kubelet passes their list to the kernel, which rejects CPUs that do not exist.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ HUGE_PAGES = f"hugepages-{HUGE_PAGE_KIB}kB"
 
 @dataclass(frozen=True)
 class Bind:
-    """A file or folder of the node that takes the place of the kernel's."""
+    """A file or folder of the node that is mounted over the kernel's."""
 
     source: Path
     target: Path
 
 
 def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
-    """Write the files for a machine with these CPUs (a list like `0-1`) and say what goes where."""
+    """Write the files for a machine with these CPUs (a list like `0-1`) and return their bind mounts."""
     folder.mkdir(parents=True)
     meminfo, numa, pages = folder / "meminfo", folder / "node", folder / "hugepages"
     meminfo.write_text(memory_info(machine))
-    _write_pages(pages, machine.boot.huge_pages)
+    _write_pages(pages, machine.user_data.huge_pages)
     _write_numa(numa, machine, cpus)
     return (
         Bind(meminfo, Path("/proc/meminfo")),
@@ -35,18 +35,18 @@ def write(machine: Machine, cpus: str, folder: Path) -> tuple[Bind, ...]:
 
 
 def memory_info(machine: Machine) -> str:
-    """/proc/meminfo: reserved huge pages are not free, as on Linux."""
+    """Return /proc/meminfo; reserved huge pages do not count as free, as on Linux."""
     free = machine.memory_kib - machine.huge_page_kib
     amounts = {"MemTotal": machine.memory_kib, "MemFree": free, "MemAvailable": free, "SwapTotal": 0, "SwapFree": 0}
     lines = [f"{name + ':':<16}{amount:>8} kB\n" for name, amount in amounts.items()]
     for name in ("HugePages_Total", "HugePages_Free"):
-        lines.append(f"{name + ':':<16}{machine.boot.huge_pages:>8}\n")
+        lines.append(f"{name + ':':<16}{machine.user_data.huge_pages:>8}\n")
     lines.append(f"{'Hugepagesize:':<16}{HUGE_PAGE_KIB:>8} kB\n")
     return "".join(lines)
 
 
 def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
-    """One NUMA node with everything: sharing out what is not there would help nobody."""
+    """Write one NUMA node that holds everything; splitting fake memory gains nothing."""
     node = folder / "node0"
     node.mkdir(parents=True)
     for name in ("online", "possible", "has_cpu", "has_memory"):
@@ -56,7 +56,7 @@ def _write_numa(folder: Path, machine: Machine, cpus: str) -> None:
     (node / "meminfo").write_text(f"Node 0 MemTotal:       {machine.memory_kib} kB\n")
     for cpu in cpu_numbers(cpus):
         (node / f"cpu{cpu}").symlink_to(f"/sys/devices/system/cpu/cpu{cpu}")
-    _write_pages(node / "hugepages", machine.boot.huge_pages)
+    _write_pages(node / "hugepages", machine.user_data.huge_pages)
 
 
 def _write_pages(folder: Path, pages: int) -> None:

@@ -1,4 +1,4 @@
-"""kube-proxy's settings on a node: https://kubernetes.io/docs/reference/config-api/kube-proxy-config.v1alpha1/"""
+"""kube-proxy configuration of a node: https://kubernetes.io/docs/reference/config-api/kube-proxy-config.v1alpha1/"""
 
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -13,7 +13,7 @@ def config(name: str, kubeconfig: Path, pods: IPv4Network) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "clusterCIDR": str(pods),
         "hostnameOverride": name,
-        # 0 leaves the kernel's limits alone: only the root network namespace has them.
+        # 0 leaves the kernel's limits unchanged: they exist in the root network namespace only.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "healthzBindAddress": "127.0.0.1:10256",
         "metricsBindAddress": "127.0.0.1:10249",

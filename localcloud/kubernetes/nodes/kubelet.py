@@ -1,4 +1,4 @@
-"""The kubelet's settings on a node, as nodeadm writes them where this machine allows it.
+"""The kubelet's configuration on a node: nodeadm's, as far as this machine allows it.
 
 https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.kubernetes.nodes import boot_text, containerd, labels
+from localcloud.kubernetes.nodes import containerd, labels, user_data
 from localcloud.kubernetes.nodes.machine import Machine
 
 ROOT = "/var/lib/kubelet"
@@ -18,7 +18,7 @@ POD_MEMORY_MIB, BASE_MEMORY_MIB, EVICTION_MEMORY_MIB = 11, 255, 100
 
 @dataclass(frozen=True)
 class Certificates:
-    """What the kubelet proves itself with, and checks others by; files."""
+    """Files with which the kubelet authenticates itself and verifies others."""
 
     authority: Path
     certificate: Path
@@ -28,7 +28,7 @@ class Certificates:
 def config(
     machine: Machine, *, certificates: Certificates, dns: str, cgroup: str, cpus: int, name_servers: Path
 ) -> dict[str, Any]:
-    """KubeletConfiguration; what the boot text says counts last."""
+    """Return the KubeletConfiguration; user data overrides the rest."""
     own: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -48,9 +48,9 @@ def config(
         "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
         "maxPods": machine.maximum_pods,
         "kubeReserved": reserved(cpus, machine.maximum_pods),
-        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # on EKS the threshold of eviction takes as much
+        "systemReserved": {"memory": f"{EVICTION_MEMORY_MIB}Mi"},  # EKS's eviction threshold withholds the same amount
         "serializeImagePulls": False,
-        # Half of the default: what a device plugin offers is seen sooner.
+        # Half the default: the node shows a device plugin's resources sooner.
         "nodeStatusUpdateFrequency": "5s",
         "shutdownGracePeriod": "0s",
         "shutdownGracePeriodCriticalPods": "0s",
@@ -59,12 +59,12 @@ def config(
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": ["pods"],
-        # Lowering it takes CAP_SYS_RESOURCE, which root of a virtual machine may lack.
+        # Lowering it needs CAP_SYS_RESOURCE, which root may lack in a virtual machine.
         "oomScoreAdj": 0,
-        # The disk is shared with everything else on the machine: a full one is not for pods to pay.
+        # Do not evict pods under disk pressure: the host's disk is shared.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {
-            # What the kubelet sees used is used by the whole machine, which may have more memory than the node is said to have.
+            # The kubelet sees the usage of the whole machine, which may have more memory than the node reports.
             "memory.available": "0%",
             "nodefs.available": "1%",
             "imagefs.available": "1%",
@@ -72,28 +72,28 @@ def config(
             "imagefs.inodesFree": "0%",
         },
     }
-    return boot_text.merged(own, machine.boot.kubelet_config)
+    return user_data.merged(own, machine.user_data.kubelet_config)
 
 
 def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:
-    """The command line after the program; the boot text's flags count last."""
-    at_birth = ",".join(f"{key}={value}" for key, value in sorted(labels.at_birth(machine).items()))
-    taints = [f"--register-with-taints={','.join(machine.boot.taints)}"] if machine.boot.taints else []
+    """Return the command line after the program; flags from user data come last and win."""
+    at_registration = ",".join(f"{key}={value}" for key, value in sorted(labels.at_registration(machine).items()))
+    taints = [f"--register-with-taints={','.join(machine.user_data.taints)}"] if machine.user_data.taints else []
     return [
         f"--config={config_file}",
         f"--kubeconfig={kubeconfig}",
         f"--root-dir={ROOT}",
         f"--hostname-override={machine.name}",
         f"--node-ip={machine.address}",
-        f"--node-labels={at_birth}",
+        f"--node-labels={at_registration}",
         *taints,
         "--v=2",
-        *machine.boot.other_flags,
+        *machine.user_data.other_flags,
     ]
 
 
 def reserved(cpus: int, pods: int) -> dict[str, str]:
-    """What EKS's images keep for the kubelet and the runtime, of CPUs, memory and disk.
+    """Return the CPUs, memory and disk that EKS's AMIs reserve for the kubelet and the runtime.
 
     >>> reserved(2, 29)
     {'cpu': '70m', 'memory': '574Mi', 'ephemeral-storage': '1Gi'}

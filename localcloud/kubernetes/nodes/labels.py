@@ -1,4 +1,4 @@
-"""The labels of a node as on EKS: those it is born with, and those that only a controller may set.
+"""Node labels as on EKS: those set at registration, and those that only a controller may set.
 
 NodeRestriction: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 """
@@ -18,7 +18,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 @dataclass(frozen=True)
 class Taint:
-    """A taint as Kubernetes has it."""
+    """A Kubernetes taint."""
 
     key: str
     value: str
@@ -36,7 +36,7 @@ class Taint:
 
     @classmethod
     def of_node_group(cls, shown: Mapping[str, Any]) -> "Taint":
-        """As DescribeNodegroup shows it."""
+        """Convert a taint from DescribeNodegroup."""
         return cls(shown["key"], shown.get("value", ""), _EFFECTS[shown["effect"]])
 
     def as_object(self) -> dict[str, str]:
@@ -44,16 +44,16 @@ class Taint:
 
 
 SIMULATED = Taint(SIMULATED_TAINT, "true", "NoSchedule")
-"""Keeps everything away from nodes that only pretend to run pods, but for benches."""
+"""Keeps all pods except those of benchmarks away from simulated nodes."""
 
 
-def at_birth(machine: Machine) -> dict[str, str]:
-    """What the kubelet registers with: the boot text's, and where the instance is.
+def at_registration(machine: Machine) -> dict[str, str]:
+    """Labels with which the kubelet registers: those in user data, and the instance's location.
 
-    On EKS the cloud controller adds the latter a moment later; NodeRestriction lets a kubelet set them itself.
+    On EKS the cloud controller adds the location a moment later; NodeRestriction lets a kubelet set it too.
     """
     return {
-        **machine.boot.labels,
+        **machine.user_data.labels,
         "node.kubernetes.io/instance-type": machine.type.name,
         "topology.kubernetes.io/region": machine.region,
         "topology.kubernetes.io/zone": machine.zone,
@@ -64,18 +64,18 @@ def at_birth(machine: Machine) -> dict[str, str]:
 
 
 def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """What EKS and the cloud controller set with rights of their own; the node group as DescribeNodegroup shows it."""
+    """Labels set by EKS and the cloud controller with their own permissions; node group as in DescribeNodegroup."""
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
     template = group.get("launchTemplate")
-    if template and TEMPLATE_LABEL not in machine.boot.labels:  # an image of one's own: EKS adds nothing to its boot text
+    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # custom AMI: EKS adds nothing to its user data
         labels[TEMPLATE_LABEL] = template["id"]
         labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     return labels | dict(group.get("labels") or {})
 
 
 def of_simulated(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """All at once, where no kubelet is: kubernetes.io/hostname and the like, too."""
+    """All labels of a node without a kubelet, including kubernetes.io/hostname and similar ones."""
     architecture = _ARCHITECTURES[machine.type.architecture]
     return {
         "kubernetes.io/hostname": machine.name,
@@ -83,36 +83,36 @@ def of_simulated(machine: Machine, node_group: Mapping[str, Any] | None) -> dict
         "kubernetes.io/arch": architecture,
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture,
-        **at_birth(machine),
+        **at_registration(machine),
         **of_controllers(machine, node_group),
         SIMULATED_TAINT: "true",
     }
 
 
 def taints_of(machine: Machine) -> tuple[Taint, ...]:
-    return tuple(Taint.parse(text) for text in machine.boot.taints)
+    return tuple(Taint.parse(text) for text in machine.user_data.taints)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What an update of a node group's labels and taints does to its nodes."""
+    """Changes to nodes that follow from an update of a node group's labels and taints."""
 
     labels: Mapping[str, str | None]
-    """None removes."""
+    """New value by label; None removes the label."""
     taints: Sequence[Taint]
-    """Those of the node group, in place of `replaced`."""
+    """The node group's taints, which take the place of `replaced`."""
     replaced: frozenset[tuple[str, str]]
-    """Key and effect of taints that go."""
+    """Key and effect of the taints to remove."""
 
     def taints_after(self, present: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The node's taints with the change: others' stay."""
+        """Return the node's taints after the change; taints from other sources stay."""
         new = [taint.as_object() for taint in self.taints]
         ours = self.replaced | {(taint.key, taint.effect) for taint in self.taints}
         return [dict(taint) for taint in present if (taint["key"], taint["effect"]) not in ours] + new
 
 
 def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """What to do on nodes that run when a node group changed; None when nothing of it concerns them."""
+    """Return the change for running nodes of an updated node group; None if nothing affects them."""
     old_labels, new_labels = dict(before.get("labels") or {}), dict(after.get("labels") or {})
     old_taints = tuple(Taint.of_node_group(taint) for taint in before.get("taints") or ())
     new_taints = tuple(Taint.of_node_group(taint) for taint in after.get("taints") or ())

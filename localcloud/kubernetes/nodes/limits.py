@@ -1,4 +1,4 @@
-"""How many real nodes a cluster may have here; instances beyond become simulated nodes."""
+"""Maximum number of real nodes per cluster; instances beyond it become simulated nodes."""
 
 import os
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ FORM = "cpu=1,gpu=2"
 
 
 class BadLimit(Exception):
-    """The limit cannot be understood; the text says how to write it."""
+    """The limit cannot be parsed; the message shows the format."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Real nodes by what their instances have: with GPUs or without."""
+    """Number of real nodes, separately for instances with and without GPUs."""
 
     cpu: int = 1
     gpu: int = 2
@@ -37,7 +37,7 @@ class Limits:
         for part in filter(None, text.split(",")):
             kind, _, number = part.strip().partition("=")
             if kind not in ("cpu", "gpu") or not number.isdecimal():
-                raise BadLimit(f"{text!r} does not say how many real nodes a local cluster has; write it like {FORM}")
+                raise BadLimit(f"{text!r} is not a valid limit of real nodes per local cluster; write it like {FORM}")
             numbers[kind] = int(number)
         return cls(**numbers)
 

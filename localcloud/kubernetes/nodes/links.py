@@ -1,4 +1,4 @@
-"""A node's network: its namespace linked to the cluster's bridge, with routes to the other nodes' pods."""
+"""A node's network: its namespace, linked to the cluster's bridge, with routes to the other nodes' pods."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ INTERFACE = "eth0"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node is in its cluster's network."""
+    """Addresses of a node in its cluster's network."""
 
     namespace: str
     address: IPv4Address
@@ -24,16 +24,15 @@ class Place:
 
 
 class Wiring:
-    """What is linked to the bridge of one cluster; a node is linked with routes from and to all others, or not at all."""
+    """The nodes linked to one cluster's bridge. A node has routes from and to all others, or is not linked at all."""
 
-    def __init__(self, cluster: str, addresses: Addresses) -> None:
-        """`cluster` is the cluster's network namespace."""
-        self._cluster, self._addresses = cluster, addresses
+    def __init__(self, cluster_namespace: str, addresses: Addresses) -> None:
+        self._cluster, self._addresses = cluster_namespace, addresses
         self._places: list[Place] = []
         self._lock = threading.Lock()
 
     def connect(self, place: Place) -> None:
-        """Make the node's namespace and link it."""
+        """Create the node's namespace and link it."""
         with self._lock:
             network.create(place.namespace)
             self._places.append(place)
@@ -45,19 +44,19 @@ class Wiring:
                 _add_routes(namespace, [place])
 
     def disconnect(self, place: Place) -> None:
-        """Remove the node's namespace, its link and the ways to it; nothing happens to what is not there."""
+        """Remove the node's namespace, its link and the routes to it. Does nothing for those that do not exist."""
         with self._lock:
             if place in self._places:
                 self._places.remove(place)
             for namespace in (self._cluster, *(other.namespace for other in self._places)):
                 _remove_route(namespace, place)
-            # A namespace takes its links with it, but when it likes; the name may be wanted at once.
+            # The kernel removes a namespace's links too, but later; the name may be needed at once.
             network.inside(self._cluster, lambda: _remove_link(place))
             network.remove(place.namespace)
 
 
 def _make_link(place: Place) -> None:
-    """On the bridge's side."""
+    """Set up the link on the bridge's side."""
     from pyroute2 import IPRoute
 
     name = _link_name(place)
@@ -80,12 +79,12 @@ def _remove_link(place: Place) -> None:
 
 
 def _link_name(place: Place) -> str:
-    """Of the bridge's end; interfaces have at most 15 characters."""
+    """Name of the bridge's end; interface names have at most 15 characters."""
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 
 
 def _make_interface(place: Place, addresses: Addresses) -> None:
-    """On the node's side."""
+    """Set up the link on the node's side."""
     from pyroute2 import IPRoute
 
     with IPRoute() as route:
@@ -93,12 +92,12 @@ def _make_interface(place: Place, addresses: Addresses) -> None:
         route.addr("add", index=index, address=str(place.address), prefixlen=addresses.vpc.prefixlen)
         route.link("set", index=index, state="up")
         route.route("add", dst="default", gateway=str(addresses.router))
-    # Of this namespace: /proc/sys/net is the reader's.
+    # in the reader's network namespace.
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def _add_routes(namespace: str, places: Iterable[Place]) -> None:
-    """Let what is in the namespace reach the pods of other nodes."""
+    """Add routes from the namespace to other nodes' pods."""
     wanted = list(places)
 
     def add() -> None:
@@ -120,7 +119,7 @@ def _remove_route(namespace: str, place: Place) -> None:
         with IPRoute() as route:
             try:
                 route.route("del", dst=str(place.pods), gateway=str(place.address))
-            except NetlinkError:  # never made
+            except NetlinkError:  # never created
                 return
 
     network.inside(namespace, remove)

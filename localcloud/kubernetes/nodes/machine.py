@@ -1,4 +1,4 @@
-"""The instance behind a node, as far as its node shows it."""
+"""The EC2 instance behind a node, as far as the node shows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any, Literal
 from infra.facts.instance_types import InstanceType
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
 from localcloud.aws.eks.node_groups.tags import CLUSTER_TAG, NODE_GROUP_TAG
-from localcloud.kubernetes.nodes import boot_text
-from localcloud.kubernetes.nodes.boot_text import BootText
+from localcloud.kubernetes.nodes import user_data
+from localcloud.kubernetes.nodes.user_data import UserData
 
 EFA_INTERFACES = ("efa", "efa-only")
 MEMORY_SHARE = 0.97
-"""Of the memory in EC2's list, what Linux shows: firmware and kernel keep the rest (p4d.24xlarge shows 97.4 % as MemTotal)."""
+"""Share of EC2's listed memory that Linux shows; firmware and kernel keep the rest (p4d.24xlarge: 97.4 %)."""
 HUGE_PAGE_KIB = 2048
 
 Kind = Literal["cpu", "gpu"]
@@ -24,9 +24,9 @@ class Machine:
 
     id: str
     name: str
-    """Its private DNS name, which is its node's name."""
+    """Private DNS name, which is also the node's name."""
     address: str
-    """Its private address."""
+    """Private IP address."""
     cluster: str
     node_group: str
     region: str
@@ -36,7 +36,7 @@ class Machine:
     type: InstanceType
     efa_interfaces: int
     maximum_pods: int
-    boot: BootText
+    user_data: UserData
 
     @property
     def kind(self) -> Kind:
@@ -52,20 +52,20 @@ class Machine:
 
     @property
     def huge_page_kib(self) -> int:
-        return self.boot.huge_pages * HUGE_PAGE_KIB
+        return self.user_data.huge_pages * HUGE_PAGE_KIB
 
     @property
     def devices(self) -> dict[str, int]:
-        """What device plugins find: resource name -> number. Only NVIDIA's GPUs have the plugin that is installed."""
+        """Devices that device plugins find: resource name -> number. Only NVIDIA GPUs have a plugin here."""
         gpus = self.type.gpus if self.type.has_nvidia_gpus else 0
         found = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
         return {name: number for name, number in found.items() if number}
 
 
 def of(
-    described: Mapping[str, Any], user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
+    described: Mapping[str, Any], encoded_user_data: str | None, instance_type: Mapping[str, Any], zone_id: str, region: str
 ) -> Machine | None:
-    """The machine of an instance as DescribeInstances shows it; None if it is not of an EKS node group."""
+    """Return the machine of an instance from DescribeInstances; None if no EKS node group has it."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
     if CLUSTER_TAG not in tags or NODE_GROUP_TAG not in tags:
         return None
@@ -83,12 +83,12 @@ def of(
         type=InstanceType.from_ec2(instance_type),
         efa_interfaces=sum(interface.get("InterfaceType") in EFA_INTERFACES for interface in interfaces),
         maximum_pods=maximum_pods(instance_type),
-        boot=boot_text.read(user_data),
+        user_data=user_data.read(encoded_user_data),
     )
 
 
 def maximum_pods(instance_type: Mapping[str, Any]) -> int:
-    """As EKS computes it for its own network plugin, with its recommended bound.
+    """Return max-pods as EKS computes it for the VPC CNI plugin, with EKS's recommended upper bound.
 
     https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html#determine-max-pods
     """

@@ -1,4 +1,4 @@
-"""A real node: namespaces, containerd, kubelet and kube-proxy of one instance."""
+"""A real node: the namespaces, containerd, kubelet and kube-proxy of one instance."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ from localcloud.processes import StartError
 
 START_SECONDS = 60.0
 DEVICES_FILE = Path("device-plugins") / "gpumpi" / "devices.json"
-"""Below the kubelet's folder: where the device plugin's stand-in (localcloud/tools/device-plugin) looks. Kubelets that start
-empty the folder above but for the folders in it."""
+"""Below the kubelet's folder: the device plugin emulator (localcloud/tools/device-plugin) reads it. A starting kubelet
+deletes all files in the parent folder, but not its subfolders."""
 
 
 class Node:
-    """One machine that became a node. `start` and `stop` take seconds; a node is started once."""
+    """An instance that became a node. `start` and `stop` take seconds; a node is started only once."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Node:
         wiring: Wiring,
         is_over: Callable[[], bool],
     ) -> None:
-        """`is_over` ends a start that waits: nobody wants the node any more."""
+        """Make a waiting start give up once `is_over` returns true: the node is then no longer needed."""
         if cluster.namespace is None:
             raise ValueError("a real node needs a cluster with a network namespace")
         self.machine = machine
@@ -54,16 +54,16 @@ class Node:
 
     @property
     def title(self) -> str:
-        """Short form of its name, for logs and files."""
+        """Short form of the node's name, for logs and files."""
         return self.machine.name.split(".")[0]
 
     @property
     def daemons(self) -> dict[str, str]:
-        """What runs on it -> the supervisor's name of it."""
+        """Names of the node's daemons in the supervisor, by kind."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
     def start(self) -> None:
-        """Bring it up until its kubelet answers. Raises StartError or OSError; `stop` then removes what there is."""
+        """Start the node and wait until its kubelet answers. Raises StartError or OSError; `stop` then cleans up."""
         self._folder.mkdir(parents=True)
         self._cluster.ledger.add("namespace", self.place.namespace)
         self._wiring.connect(self.place)
@@ -78,14 +78,14 @@ class Node:
         self._await("kube-proxy", lambda: self._answers(10256))
 
     def stop(self) -> None:
-        """End everything on it and remove what it had; nothing happens to what is not there."""
+        """End all processes of the node and remove its resources. Does nothing for those that do not exist."""
         supervisor = self._cluster.supervisor
         first = self.process("machine")
         for name in self.daemons.values():
             supervisor.release(name)
         if first is not None:
             with suppress(psutil.NoSuchProcess):
-                first.kill()  # all of its process namespace ends with it
+                first.kill()  # its whole PID namespace ends with it
         for name in self.daemons.values():
             supervisor.stop(name)
         self._wiring.disconnect(self.place)
@@ -96,12 +96,12 @@ class Node:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def process(self, kind: str) -> psutil.Process | None:
-        """The living process of a daemon of it."""
+        """Return the running process of one of the node's daemons."""
         name = self.daemons[kind]
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
         try:
             entered = server.process() if server is not None else None
-            # The supervisor's child waits in the machine's process namespace for the daemon in the node's.
+            # The supervisor's child, in the machine's PID namespace, waits for the daemon in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None
@@ -129,7 +129,7 @@ class Node:
         self._write_boot_script(own)
 
     def _write_kubelet_files(self) -> list[str]:
-        """The kubelet's command line."""
+        """Return the kubelet's command line."""
         cluster, machine = self._cluster, self.machine
         certificate = cluster.pki.issue(
             f"system:node:{machine.name}",
@@ -175,7 +175,7 @@ class Node:
         (folder / "boot.sh").write_text(script)
 
     def _boot(self) -> None:
-        # With its first process everything on the node ends, whatever became of those who started it.
+        # When PID 1 ends, every process on the node ends, even if its parent is gone.
         namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=SIGKILL", "--uts", "--ipc"]
         command = ["unshare", *namespaces, "--", "/bin/sh", str(self._folder / "boot.sh")]
         self._cluster.supervisor.start(self.daemons["machine"], command, namespace=self.place.namespace)
@@ -184,7 +184,7 @@ class Node:
     def _start_daemon(self, kind: str, command: list[str | Path]) -> None:
         first = self.process("machine")
         if first is None:
-            raise ProcessLookupError(f"the first process of node {self.machine.name} is gone")
+            raise ProcessLookupError(f"PID 1 of node {self.machine.name} is gone")
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
         self._cluster.supervisor.start(
             self.daemons[kind],
@@ -194,7 +194,7 @@ class Node:
         )
 
     def await_ready(self) -> None:
-        """Until Kubernetes calls the node Ready. Raises StartError."""
+        """Wait until Kubernetes reports the node Ready. Raises StartError."""
         path = f"/api/v1/nodes/{self.machine.name}"
 
         def is_ready() -> bool:
@@ -207,14 +207,14 @@ class Node:
     def _await(self, kind: str, check: Callable[[], bool]) -> None:
         self._cluster.supervisor.await_ready(self.daemons[kind], lambda: self._is_over() or check(), START_SECONDS)
         if self._is_over():
-            raise StartError(f"node {self.machine.name} is not wanted any more")
+            raise StartError(f"node {self.machine.name} is no longer needed")
 
     def _socket_exists(self) -> bool:
         first = self.process("machine")
         return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
 
     def _answers(self, port: int) -> bool:
-        """Whether something listens on the node's loopback."""
+        """True if the port accepts connections on the node's loopback."""
         try:
             network.connect(self.place.namespace, "127.0.0.1", port, 1.0).close()
         except OSError:

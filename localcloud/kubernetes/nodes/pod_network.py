@@ -1,4 +1,4 @@
-"""Pods on a node: each linked to its node by a pair of interfaces and routed, as by EKS's network plugin.
+"""Network of pods: a veth pair links each pod to its node, and packets are routed, as with the VPC CNI plugin.
 
 https://www.cni.dev/plugins/current/main/ptp/
 """

@@ -11,7 +11,7 @@ from localcloud.tools.catalogue import KUBE_PROXY, KUBELET
 
 @dataclass(frozen=True)
 class Programs:
-    """Where they are on this machine."""
+    """Paths of the programs on this machine."""
 
     kubelet: Path
     kube_proxy: Path
@@ -20,7 +20,7 @@ class Programs:
     network_plugins: Path
     """A folder."""
     tables: Path
-    """Folder of iptables, which kube-proxy and the port mapping run."""
+    """Folder of iptables, which kube-proxy and the portmap plugin run."""
     conntrack: Path
     """Folder of conntrack, which kube-proxy runs."""
 
@@ -39,14 +39,14 @@ class Programs:
 
     @property
     def search_path(self) -> str:
-        """PATH of the node's daemons: their own companions first."""
+        """PATH of the node's daemons, with their helper programs first."""
         own = (self.containerd.parent, self.runc.parent, self.tables, self.conntrack)
         present = os.environ.get("PATH", os.defpath).split(os.pathsep)
         return os.pathsep.join(dict.fromkeys([*map(str, own), *present, *debian.SYSTEM_FOLDERS]))
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What a node must see of the machine, links followed."""
+        """Paths of the machine that a node must see, with symlinks resolved."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
         found = [file.parent for file in files] + [file.resolve().parent for file in files]
         found += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]

@@ -1,4 +1,4 @@
-"""Who is a node of a cluster, which are real, and how far each is. Pure, and safe for several threads."""
+"""The nodes of a cluster: which are real, and the phase of each. Pure and thread-safe."""
 
 import threading
 from collections.abc import Callable
@@ -15,17 +15,17 @@ Phase = Literal["starting", "ready", "failed", "leaving"]
 
 @dataclass
 class Member:
-    """One instance on its way to be a node, or away."""
+    """An instance that is becoming a node, is one, or is leaving."""
 
     machine: Machine
     number: int | None
-    """Of a real node, within its cluster; None if simulated."""
+    """Number of a real node within its cluster; None if simulated."""
     phase: Phase = "starting"
     problem: str = ""
     node: Node | None = None
-    """The real node, once it was begun."""
+    """The real node, once its start has begun."""
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Held by whoever starts or ends it."""
+    """Held by the thread that starts or ends the node."""
 
     @property
     def is_real(self) -> bool:
@@ -33,7 +33,7 @@ class Member:
 
 
 class Roster:
-    """All members of one cluster by instance id."""
+    """All members of one cluster, by instance ID."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -41,7 +41,7 @@ class Roster:
         self._lock = threading.Lock()
 
     def admit(self, machine: Machine) -> Member | None:
-        """A new member: real while there is room. None for one that is known."""
+        """Add a member: a real node while there is room. Return None if the instance is already known."""
         with self._lock:
             if machine.id in self._members:
                 return None
@@ -50,7 +50,7 @@ class Roster:
             return member
 
     def let_go(self, instance_id: str) -> Member | None:
-        """The member that is to leave; None if there is none or it leaves already."""
+        """Mark a member as leaving and return it; None if it is unknown or already leaving."""
         with self._lock:
             member = self._members.get(instance_id)
             if member is None or member.phase == "leaving":
@@ -59,18 +59,18 @@ class Roster:
             return member
 
     def settle(self, member: Member, phase: Phase, problem: str = "") -> None:
-        """What became of its start, unless it is leaving by now."""
+        """Record the outcome of a start, unless the member is already leaving."""
         with self._lock:
             if member.phase != "leaving":
                 member.phase, member.problem = phase, problem
 
     def remove(self, member: Member) -> None:
-        """It is gone, and so is what it took."""
+        """Remove a member and free its number."""
         with self._lock:
             self._members.pop(member.machine.id, None)
 
     def promote(self, kind: Kind) -> Member | None:
-        """The simulated member that has waited longest for room that is there now; it starts anew as a real one."""
+        """Make the oldest simulated member real if there is room, and return it; it is then started again."""
         with self._lock:
             if not self._has_room(kind):
                 return None
@@ -81,21 +81,21 @@ class Roster:
             return None
 
     def members(self, node_group: str) -> list[Member]:
-        return self._select(lambda member: member.machine.node_group == node_group)
+        return self._matching(lambda member: member.machine.node_group == node_group)
 
     def find(self, name: str) -> Member | None:
-        """By its node's name."""
-        return next(iter(self._select(lambda member: member.machine.name == name)), None)
+        """Find a member by its node's name."""
+        return next(iter(self._matching(lambda member: member.machine.name == name)), None)
 
     def progress(self, node_group: str) -> Progress:
-        """Nobody is coming or going; why one did not come."""
+        """Done when no node is starting or leaving; the problem is why one did not start."""
         members = self.members(node_group)
         if any(member.phase in ("starting", "leaving") for member in members):
             return WAIT
         problem = next((member.problem for member in members if member.problem), "")
         return Progress(True, problem) if problem else DONE
 
-    def _select(self, wanted: Callable[[Member], bool]) -> list[Member]:
+    def _matching(self, wanted: Callable[[Member], bool]) -> list[Member]:
         with self._lock:
             return [member for member in self._members.values() if wanted(member)]
 

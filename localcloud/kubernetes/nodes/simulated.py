@@ -1,4 +1,4 @@
-"""Nodes that kwok only pretends: for what no machine here could hold. A taint keeps everything away but benches.
+"""Nodes simulated by kwok, for clusters too large for this machine. A taint keeps away all pods except benchmarks.
 
 https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/
 """
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 NAME = "kwok"
 POD_NETWORK = "198.19.0.1/16"
-"""Addresses that pretended pods show; nobody is there."""
+"""Addresses reported by simulated pods; nothing answers there."""
 _MIB = 1024
 
 
@@ -33,7 +33,7 @@ class Simulator:
         self._lock = threading.Lock()
 
     def create(self, machine: Machine, node_group: Mapping[str, Any] | None) -> None:
-        """A node that is Ready from the start."""
+        """Create a node that is Ready from the start."""
         self._start_once()
         try:
             self._cluster.api.create("/api/v1/nodes", node(machine, node_group))
@@ -57,7 +57,7 @@ class Simulator:
 
 
 def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The whole object, status included: the API server keeps a new node's."""
+    """Return the whole object, including its status: the API server keeps the status of a new node."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {
         "type": "Ready",
@@ -93,7 +93,7 @@ def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, An
 
 
 def capacity(machine: Machine) -> dict[str, str]:
-    """What a node of the type has, devices included, as if every device plugin ran."""
+    """Return the capacity of a node of this type, including devices, as if every device plugin ran."""
     return {
         "cpu": str(machine.type.vcpus),
         "memory": f"{machine.memory_kib}Ki",
@@ -105,7 +105,7 @@ def capacity(machine: Machine) -> dict[str, str]:
 
 
 def allocatable(machine: Machine) -> dict[str, str]:
-    """Capacity without what the kubelet keeps."""
+    """Return the capacity less the kubelet's reservations."""
     kept = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
     millicores = machine.type.vcpus * 1000 - int(kept["cpu"].removesuffix("m"))
     kept_memory = int(kept["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
@@ -114,5 +114,5 @@ def allocatable(machine: Machine) -> dict[str, str]:
 
 
 def _storage(machine: Machine) -> str:
-    """Local disks where the type has them; else about what a root volume leaves."""
+    """Return the size of the instance store; for types without one, about what a root volume leaves free."""
     return f"{machine.type.instance_store_gb}G" if machine.type.instance_store_gb else "50G"

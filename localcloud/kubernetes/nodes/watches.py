@@ -1,4 +1,4 @@
-"""How many things of the machine may be watched at once: each node's daemons take eight, a control plane fourteen.
+"""The inotify limit of this machine: each node's daemons use eight instances, a control plane fourteen.
 
 https://man7.org/linux/man-pages/man7/inotify.7.html
 """
@@ -10,13 +10,13 @@ log = logging.getLogger(__name__)
 
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 NEEDED = 1024
-"""Linux's own default is 128 for all of a user's programs; three clusters fill it, and kubelets then end without a clear word."""
+"""Linux's default is 128 per user. Three clusters exhaust it, and kubelets then exit without a clear error."""
 
 
 def allow(limit: Path = LIMIT) -> None:
-    """Raise the machine's limit where it is low; it stays raised, since others may count on it by then."""
+    """Raise the machine's limit if it is low. It stays raised, since other programs may depend on it by then."""
     present = int(limit.read_text())
     if present >= NEEDED:
         return
     limit.write_text(f"{NEEDED}\n")
-    log.info("%s is %d now, for kubelets; it was %d", limit, NEEDED, present)
+    log.info("raised %s to %d for kubelets (was %d)", limit, NEEDED, present)

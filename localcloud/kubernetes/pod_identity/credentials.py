@@ -12,11 +12,11 @@ from localcloud.aws.patching import state_of
 SERVICE = "pods.eks.amazonaws.com"
 ROLE_TIME = timedelta(hours=6)
 TARGET_ROLE_TIME = timedelta(hours=1)
-"""A role that was taken by another role's session: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
+"""Limit for role chaining: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html"""
 
 
 class Refused(Exception):
-    """No credentials; the text says why, as EKS names the error."""
+    """EKS refuses credentials; the message has EKS's error code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(f"({code}): {message}")
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """Whose token it is."""
+    """The pod to which a token is bound."""
 
     namespace: str
     service_account: str
@@ -34,7 +34,7 @@ class Pod:
 
 
 def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
-    """Called with the gateway's lock held, as everything here."""
+    """Return the association of a service account. As for all functions here, the caller holds the gateway's lock."""
     found = _cluster(account, region, cluster)
     if found is None:
         return None
@@ -43,7 +43,7 @@ def association(account: str, region: str, cluster: str, namespace: str, service
 
 
 def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
-    """What an SDK gets. Raises Refused."""
+    """Return the credentials for an SDK. Raises Refused."""
     record = association(account, region, cluster, pod.namespace, pod.service_account)
     found = _cluster(account, region, cluster)
     if record is None or found is None:
@@ -83,7 +83,7 @@ def _tags(cluster: Cluster, pod: Pod) -> dict[str, str]:
 
 
 def _session_name(cluster: str, pod: Pod) -> str:
-    """At most 64 characters."""
+    """Return a session name of at most 64 characters."""
     return f"eks-{cluster[:12]}-{pod.name[:10]}-{uuid.uuid4()}"[:64]
 
 

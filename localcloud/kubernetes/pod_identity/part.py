@@ -1,4 +1,4 @@
-"""Pod Identity in the life of a cluster: the webhook is always there, the agent while its add-on is installed, as on EKS."""
+"""Pod Identity of a cluster: as on EKS, the webhook always runs, the agent while its add-on is installed."""
 
 import base64
 import logging
@@ -73,7 +73,7 @@ class PodIdentity(Part):
             return credentials.assume(self.cluster.account, self.cluster.region, self.cluster.name, pod)
 
     def _pod_of(self, token: str) -> Pod:
-        """Asked of the API server without the local AWS's lock, which its answer may need."""
+        """Ask the API server for the token's pod, without the local AWS's lock: the API server's answer may need it."""
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -82,7 +82,9 @@ class PodIdentity(Part):
         try:
             status = self.cluster.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
         except OSError as error:
-            raise Refused(503, "ServiceUnavailableException", f"The cluster does not answer: {error}") from error
+            raise Refused(
+                503, "ServiceUnavailableException", f"The API server of the cluster does not respond: {error}"
+            ) from error
         user = status.get("user", {})
         extra = user.get("extra", {})
         name = str(user.get("username", ""))
@@ -94,7 +96,7 @@ class PodIdentity(Part):
 
 
 def configuration(url: str, authority: bytes) -> Json:
-    """As EKS registers its own; a pod that cannot be looked at is created as it is."""
+    """Return the webhook's configuration, as on EKS: if the webhook fails, the pod is created unchanged."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-"""The webhook that EKS puts before pods, and the agent that answers their SDKs. Both run in the local AWS's process."""
+"""The admission webhook for pods, and the agent that serves their SDKs. Both run in the local AWS's process."""
 
 import base64
 import json
@@ -19,13 +19,13 @@ CREDENTIALS_PATH = "/v1/credentials"
 _TIMEOUT_SECONDS = 20.0
 Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
-"""A pod, with its namespace -> the JSON patch."""
+"""Pod, including its namespace -> JSON patch."""
 Assume = Callable[[str], dict[str, str]]
-"""A pod's token -> its credentials. Raises Refused."""
+"""Token of a pod -> its credentials. Raises Refused."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers in JSON, without a line on stderr per request."""
+    """Answers in JSON and does not log every request to stderr."""
 
     timeout = _TIMEOUT_SECONDS
 
@@ -56,12 +56,12 @@ def serve_webhook(listener: socket.socket, context: ssl.SSLContext, mutate: Muta
             answer = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
             self.answer(200, json.dumps(answer).encode())
 
-    # the handshake is the handler's, in a thread of its own: a client that connects and is silent holds up nobody
+    # Each handler thread does its own TLS handshake, so a silent client blocks no other client.
     return _serve(context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False), Handler)
 
 
 def serve_agent(listener: socket.socket, assume: Assume) -> Callable[[], None]:
-    """Answer SDKs until the returned function is called."""
+    """Serve credentials to SDKs until the returned function is called."""
 
     class Handler(_Handler):
         def do_GET(self) -> None:

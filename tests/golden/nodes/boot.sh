@@ -1,5 +1,5 @@
 #!/bin/sh
-# The node's first process, in namespaces of its own.
+# PID 1 of the node, in its own namespaces.
 set -eu
 root='/local cloud/nodes/i-0a/root'
 mkdir "$root"
@@ -27,10 +27,10 @@ mkdir .machine
 pivot_root . .machine
 umount -l /.machine
 rmdir /.machine
-# What a driver mounts for a pod must be seen by the runtime, and the other way round.
+# Mounts must propagate between CSI drivers and the container runtime, in both directions.
 mount --make-rshared /
 echo ip-10-0-1-7.us-west-2.compute.internal > /proc/sys/kernel/hostname
 touch '/local cloud/nodes/i-0a/booted'
 sleep infinity &
-# Also ends the zombies of whoever lost its parent.
+# Reaps orphaned processes, too.
 wait

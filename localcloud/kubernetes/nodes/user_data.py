@@ -1,4 +1,4 @@
-"""What an instance is told at boot, read as nodeadm and cloud-init read it.
+"""The user data of an instance, parsed as nodeadm and cloud-init parse it.
 
 https://awslabs.github.io/amazon-eks-ami/nodeadm/
 """
@@ -19,41 +19,41 @@ _HUGE_PAGES = re.compile(r"vm\.nr_hugepages\s*=\s*(\d+)")
 
 
 @dataclass(frozen=True)
-class BootText:
-    """What user data asks of a node; the defaults are those of an instance that is told nothing."""
+class UserData:
+    """What user data configures on a node; the defaults are those without user data."""
 
-    joins: str | None = None
-    """The cluster to join; None where nobody says."""
+    cluster: str | None = None
+    """The cluster to join; None if user data names none."""
     kubelet_flags: tuple[str, ...] = ()
-    """In the order of the parts: the last of a name counts, labels and taints too."""
+    """In the order of the parts. The last flag of a name wins, also for labels and taints."""
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
-    """KubeletConfiguration over the node's own."""
+    """KubeletConfiguration fields that override the node's own."""
     huge_pages: int = 0
-    """Pages of 2 MiB that the kernel is told to reserve."""
+    """Pages of 2 MiB that the kernel should reserve."""
 
     @property
     def labels(self) -> dict[str, str]:
-        return dict(pair.split("=", 1) for pair in self._listed("--node-labels") if "=" in pair)
+        return dict(pair.split("=", 1) for pair in self._flag_items("--node-labels") if "=" in pair)
 
     @property
     def taints(self) -> tuple[str, ...]:
-        """As `key=value:Effect`."""
-        return tuple(self._listed("--register-with-taints"))
+        """Taints in the form `key=value:Effect`."""
+        return tuple(self._flag_items("--register-with-taints"))
 
     @property
     def other_flags(self) -> tuple[str, ...]:
         own = ("--node-labels=", "--register-with-taints=")
         return tuple(flag for flag in self.kubelet_flags if not flag.startswith(own))
 
-    def _listed(self, flag: str) -> list[str]:
+    def _flag_items(self, flag: str) -> list[str]:
         values = [given.removeprefix(f"{flag}=") for given in self.kubelet_flags if given.startswith(f"{flag}=")]
         return [item for item in values[-1].split(",") if item] if values else []
 
 
-def read(user_data: str | None) -> BootText:
-    """User data as EC2 keeps it (base64 of a MIME document, a NodeConfig or a script)."""
+def read(user_data: str | None) -> UserData:
+    """Parse user data as EC2 stores it (base64 of a MIME document, a NodeConfig or a script)."""
     if not user_data:
-        return BootText()
+        return UserData()
     configs, scripts = [], []
     for kind, text in _parts(base64.b64decode(user_data)):
         if kind == NODE_CONFIG:
@@ -63,23 +63,23 @@ def read(user_data: str | None) -> BootText:
     return _merged([config.get("spec", {}) for config in configs], "\n".join(scripts))
 
 
-def _merged(specs: list[Mapping[str, Any]], scripts: str) -> BootText:
-    """Parts are merged in order: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
+def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
+    """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
-    nodeadm gives all kubelet flags of all parts to the kubelet, where the last of a name counts.
+    nodeadm passes all kubelet flags of all parts to the kubelet, and the last flag of a name wins.
     """
-    joins, flags, config = None, [], {}  # type: ignore[var-annotated]
+    cluster, flags, config = None, [], {}  # type: ignore[var-annotated]
     for spec in specs:
-        joins = spec.get("cluster", {}).get("name") or joins
+        cluster = spec.get("cluster", {}).get("name") or cluster
         kubelet = spec.get("kubelet") or {}
         flags += kubelet.get("flags") or []
         config = merged(config, kubelet.get("config") or {})
     pages = _HUGE_PAGES.findall(scripts)
-    return BootText(joins, tuple(flags), config, int(pages[-1]) if pages else 0)
+    return UserData(cluster, tuple(flags), config, int(pages[-1]) if pages else 0)
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The second over the first, objects member by member."""
+    """Merge the second over the first, objects member by member."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)
@@ -88,7 +88,7 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 def _parts(document: bytes) -> Iterator[tuple[str, str]]:
-    """Content type and text of each part; a document without MIME is one part."""
+    """Yield content type and text of each part; a document without MIME is one part."""
     if document.startswith(b"#!"):
         yield _SHELL, document.decode()
         return
