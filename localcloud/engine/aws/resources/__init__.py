@@ -1,4 +1,5 @@
-"""The handlers, one module per AWS service or family. Importing this package fills `localcloud.engine.aws.resource.RESOURCES`."""
+"""The handlers, one module per AWS service or family. Importing this package fills
+`localcloud.engine.aws.resource.RESOURCES`."""
 
 import importlib
 import pkgutil

@@ -1,7 +1,7 @@
 """Rules written inside a security group: sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 knows one rule per source. The program may bundle sources as it likes; what it wrote is told back in its own bundles as
-long as EC2 has every rule of them, so that an unchanged program shows no change.
+EC2 knows one rule per source. The program may bundle sources as it likes; what it wrote is told back in its own bundles
+as long as EC2 has every rule of them, so that an unchanged program shows no change.
 """
 
 from collections import defaultdict

@@ -16,7 +16,8 @@ ABSENT = "InvalidInstanceID.NotFound"
 @register
 class Instance(Resource):
     """Another version of the template changes an instance only by a replacement that the program asks for
-    (`replace_on_changes`): what the official provider does about a version by itself depends on what the version changes."""
+    (`replace_on_changes`): what the official provider does about a version by itself depends on what the version
+    changes."""
 
     token = "aws:ec2/instance:Instance"
     title = "EC2 Instance"

@@ -67,7 +67,8 @@ class Cluster(Resource):
         return self.recomputed if "version" in changed else frozenset()
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Encryption can be added but not taken away: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+        """Encryption can be added but not taken away:
+        https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
     def create(self, aws: Aws, args: Args) -> str:
@@ -141,7 +142,8 @@ class Cluster(Resource):
 
     @staticmethod
     def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
-        """Once, and for good: the official provider leaves another key alone without a word, and shows the difference again."""
+        """Once, and for good: the official provider leaves another key alone without a word, and shows the difference
+        again."""
         if old.get("encryptionConfig"):
             raise Failed(f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed; replace the cluster")
         answer = aws.client("eks").associate_encryption_config(clusterName=id, encryptionConfig=[new["encryptionConfig"]])
@@ -196,7 +198,8 @@ def logging_request(args: Args) -> dict[str, Any]:
 
 
 def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
-    """The requests that make one VPC configuration into another: EKS takes endpoint, subnets and groups one after the other."""
+    """The requests that make one VPC configuration into another: EKS takes endpoint, subnets and groups one after the
+    other."""
     requests: list[dict[str, Any]] = []
     before = {"endpointPrivateAccess": False, "endpointPublicAccess": True, **old}
     after = {

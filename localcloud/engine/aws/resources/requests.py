@@ -91,7 +91,8 @@ def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
 
 
 def client_token() -> str:
-    """A client token: a request repeated after a broken connection makes one resource, as with the official provider."""
+    """A client token: a request repeated after a broken connection makes one resource, as with the official
+    provider."""
     return uuid.uuid4().hex
 
 
