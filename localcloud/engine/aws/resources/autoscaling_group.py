@@ -1,4 +1,4 @@
-"""Autoscaling groups of one launch template."""
+"""Auto Scaling groups with a single launch template."""
 
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ HOOK = {
 
 @register
 class Group(Resource):
-    """Its instances are not waited for: `waitForCapacityTimeout` must be "0", and a deletion `forceDelete`."""
+    """Auto Scaling group whose instances are not awaited: requires `waitForCapacityTimeout: "0"` and `forceDelete`."""
 
     token = "aws:autoscaling/group:Group"
     title = "Auto Scaling Group"
@@ -67,7 +67,8 @@ class Group(Resource):
             LifecycleHookSpecificationList=[to_request({**one, **_number(one)}, HOOK) for one in hooks],
             **self._wanted(args),
         )
-        # IAM's answers reach Auto Scaling late: https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
+        # A new instance profile reaches Auto Scaling late:
+        # https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
         insist(
             aws, f"{self.title} ({name}) create", make, GROUP_GONE, saying="nvalid IAM Instance Profile", timeout=PROFILE_KNOWN
         )
@@ -107,7 +108,7 @@ class Group(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("forceDelete"):
-            raise Failed(f"{self.token}: a deletion without forceDelete is not emulated")
+            raise Failed(f"{self.token}: deleting without forceDelete is not emulated")
         with unless_gone(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
