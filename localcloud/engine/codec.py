@@ -1,6 +1,7 @@
 """Pulumi's wire format for properties: plain values, unknowns and secrets.
 
-https://github.com/pulumi/pulumi/blob/master/developer-docs/providers/implementers-guide.md, sdk/proto/pulumi/provider.proto
+https://github.com/pulumi/pulumi/blob/master/developer-docs/providers/implementers-guide.md
+https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
 
 from collections.abc import Mapping
