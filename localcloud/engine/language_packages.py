@@ -25,7 +25,10 @@ def interpreter(root: str, virtualenv: str) -> Path:
 
 
 def plugins(python: Path) -> list[Plugin]:
-    """Return the plugins of all installed packages. The official host asks pip; the packages' files say the same."""
+    """Return the plugins of all installed packages.
+
+    The official host asks pip for the packages; their files have the same data.
+    """
     found = []
     for folder in _package_folders(python):
         for file in sorted(folder.glob("*/pulumi-plugin.json")):

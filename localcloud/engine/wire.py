@@ -18,7 +18,7 @@ KINDS = {
 """Keyed by the change of a property, and whether it replaces the resource."""
 
 
-def hung_up(context: grpc.ServicerContext) -> threading.Event:
+def disconnected(context: grpc.ServicerContext) -> threading.Event:
     """Return an event set when the engine is gone: waits end and no new requests are sent, as if the provider process
     had died with its engine."""
     gone = threading.Event()

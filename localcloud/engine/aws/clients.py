@@ -128,9 +128,9 @@ def _make(key: ClientKey) -> Any:
     )
     service_id = new.meta.service_model.service_id.hyphenize()
     new.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
-    new.meta.events.register("needs-retry", _pause)
+    new.meta.events.register("needs-retry", _retry_pause)
     new.meta.events.register("before-send", _refuse_when_over)
-    new.meta.events.register("after-call", _sign)
+    new.meta.events.register("after-call", _add_service)
     return new
 
 
@@ -140,12 +140,12 @@ def _refuse_when_over(**_: Any) -> None:
         raise Cancelled("request canceled, context canceled")
 
 
-def _sign(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     """Add the service to an error: botocore reports only the operation."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 
-def _pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
+def _retry_pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
     """botocore's retry hook: return the seconds until the next attempt, or None to accept the response."""
     if caught_exception is not None or response is None:
         return None

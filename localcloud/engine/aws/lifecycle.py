@@ -130,25 +130,25 @@ def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     """Create the resource. If it exists but creation failed, raise `InitializationFailed` with the inputs as state:
     see `Partial`."""
     args = plain(inputs)
-    doing = f"creating {resource.title} ({_called(resource, args) or logical})"
+    doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
         id = resource.create(aws, args)
     except Partial as error:
         seen = _seen_after_failure(resource, aws, error.id, args)
-        state = _finished(resource, error.id, {**seen, **args}, args)
+        state = _complete_state(resource, error.id, {**seen, **args}, args)
         raise InitializationFailed(error.id, state, explain(doing, error)) from error
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
     doing = f"reading {resource.title} ({id})"
     try:
         found = resource.read(aws, id, args)
     except Exception as error:
-        _note(doing, error)
-        raise InitializationFailed(id, _finished(resource, id, args, args), explain(doing, error)) from error
+        _log_unexpected(doing, error)
+        raise InitializationFailed(id, _complete_state(resource, id, args, args), explain(doing, error)) from error
     if found is None:
         raise OperationFailed(f"{doing}: couldn't find resource")
-    return Made(id, _finished(resource, id, found, args))
+    return Made(id, _complete_state(resource, id, found, args))
 
 
 def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
@@ -159,9 +159,9 @@ def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
     except Gone:
         return None
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
-    return None if state is None else _finished(resource, id, state, known)
+    return None if state is None else _complete_state(resource, id, state, known)
 
 
 def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
@@ -180,7 +180,7 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
     """Return the state that a preview shows for a resource to be updated."""
     changed = difference(resource, state, inputs, ignored).keys
     kept = {name: value for name, value in state.items() if name not in changed}
-    news = {name: value for name, value in _respecting(state, inputs, ignored).items() if name in changed}
+    news = {name: value for name, value in _with_ignored(state, inputs, ignored).items() if name in changed}
     for text in resource.nested_outputs:
         news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
     unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
@@ -190,15 +190,15 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Change the resource in place. After a failure, record AWS's state, so that the next update does the rest."""
     changed = difference(resource, state, inputs, ignored).keys
-    args = _respecting(state, inputs, ignored)
+    args = _with_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
     if changed:
         try:
             resource.update(aws, id, state, args, changed)
         except Exception as error:
-            _note(doing, error)
+            _log_unexpected(doing, error)
             seen = _seen_after_failure(resource, aws, id, state) or state
-            raise InitializationFailed(id, _finished(resource, id, seen, state), explain(doing, error)) from error
+            raise InitializationFailed(id, _complete_state(resource, id, seen, state), explain(doing, error)) from error
     dropped = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
     found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
     if found is None:
@@ -214,7 +214,7 @@ def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
     except Gone:
         return
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
 
 
@@ -223,7 +223,7 @@ def plain(inputs: Mapping[str, Any]) -> Args:
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
-def _respecting(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
+def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
     """Return the inputs with AWS's values for ignored changes, so that an update does not revert them."""
     args = plain(inputs)
     for text in ignored:
@@ -231,7 +231,7 @@ def _respecting(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
     return {name: value for name, value in args.items() if name in inputs}
 
 
-def _finished(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
+def _complete_state(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
     """Return the state plus values that AWS never returns, and with the program's form of equivalent JSON documents."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():
@@ -252,11 +252,11 @@ def _default(prop: Prop, value: object) -> bool:
     return value is None or (prop.default is not None and same(prop, value, prop.default))
 
 
-def _called(resource: Resource, args: Args) -> str | None:
+def _name_of(resource: Resource, args: Args) -> str | None:
     name = args.get(resource.auto_name.property) if resource.auto_name else None
     return str(name) if name else None
 
 
-def _note(doing: str, error: Exception) -> None:
+def _log_unexpected(doing: str, error: Exception) -> None:
     if not isinstance(error, EXPECTED):
         log.error("%s", doing, exc_info=error)

@@ -21,7 +21,7 @@ from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFaile
 from localcloud.engine.aws.resource import RESOURCES, Aws, Prop, Resource
 from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -168,7 +168,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
         """Find the handler and the configuration, and convert failures into gRPC errors for the engine."""
         began = time.monotonic()
-        gone = hung_up(context)
+        gone = disconnected(context)
         try:
             aws = self.configurations.find(context.peer(), request.urn)
             with clients.until(gone):

@@ -57,7 +57,7 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
         forced = forced or managed_fields.has_predecessor(live)
     else:
         live = _taken_over(cluster, live, manager)
-    wanted = _respecting(inputs, live, manager, ignored)
+    wanted = _with_ignored(inputs, live, manager, ignored)
     return cluster.apply(wanted, manager, force=forced, dry_run=dry_run)
 
 
@@ -89,7 +89,7 @@ def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
     )
 
 
-def _respecting(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
+def _with_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
     """Keep ignored fields unchanged: omit those that another manager owns, repeat our own."""
     for path in ignored:
         names = [str(part) for part in path]

@@ -25,7 +25,7 @@ from localcloud.engine.kubernetes.naming import Unnamed
 from localcloud.engine.kubernetes.settings import Settings, problems, replacing
 from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, of_urn, parse
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -177,7 +177,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         _unimplemented(context, f"the local Kubernetes provider has no methods, so it cannot call {request.tok}")
 
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
-        gone = hung_up(context)
+        gone = disconnected(context)
         resource_log = self.logs.of(context.peer(), urn)
         return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancelled.is_set())
 

@@ -156,10 +156,10 @@ def test_an_import_adopts_applied_fields() -> None:
 def test_an_import_adopts_kubectls_last_applied_configuration() -> None:
     last = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}})
     metadata = {"name": "m", "uid": "1", "annotations": {managed_fields.LAST_APPLIED: last}}
-    told = managed_fields.user_fields(
+    found = managed_fields.user_fields(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}}
     )
-    assert told["data"] == {"a": "2"}
+    assert found["data"] == {"a": "2"}
 
 
 def test_a_generated_name_is_kept_and_marked() -> None:

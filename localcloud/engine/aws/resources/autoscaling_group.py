@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import MINUTE, insist, only, to_request, to_state, unless_gone, wait_gone
+from localcloud.engine.aws.resources.requests import MINUTE, only, retry, to_request, to_state, unless_gone, wait_gone
 
 DELETED = 10 * MINUTE
 PROFILE_KNOWN = 2 * MINUTE
@@ -59,7 +59,7 @@ class Group(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name, hooks = physical_name(args), args.get("initialLifecycleHooks") or []
-        self._refuse_to_wait(args)
+        self._refuse_waiting(args)
         make = partial(
             aws.client("autoscaling").create_auto_scaling_group,
             AutoScalingGroupName=name,
@@ -69,8 +69,13 @@ class Group(Resource):
         )
         # A new instance profile reaches Auto Scaling late:
         # https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
-        insist(
-            aws, f"{self.title} ({name}) create", make, GROUP_GONE, saying="nvalid IAM Instance Profile", timeout=PROFILE_KNOWN
+        retry(
+            aws,
+            f"{self.title} ({name}) create",
+            make,
+            GROUP_GONE,
+            containing="nvalid IAM Instance Profile",
+            timeout=PROFILE_KNOWN,
         )
         return name
 
@@ -93,7 +98,7 @@ class Group(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._refuse_to_wait(new)
+        self._refuse_waiting(new)
         autoscaling = aws.client("autoscaling")
         wanted = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
         if wanted:
@@ -113,7 +118,7 @@ class Group(Resource):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
 
-    def _refuse_to_wait(self, args: Args) -> None:
+    def _refuse_waiting(self, args: Args) -> None:
         if args.get("waitForCapacityTimeout") != "0":
             raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 

@@ -11,9 +11,9 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
     refused,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -178,7 +178,7 @@ class FlowLog(Resource):
         )
         new_role = "Unable to assume given IAM role"  # a new IAM role takes seconds to propagate
         what = f"Flow Log ({args[watched]})"
-        answer = insist(aws, what, create, "InvalidParameter", saying=new_role, timeout=IAM_PROPAGATION)
+        answer = retry(aws, what, create, "InvalidParameter", containing=new_role, timeout=IAM_PROPAGATION)
         refused(answer.get("Unsuccessful") or [], "CreateFlowLogs")
         return str(answer["FlowLogIds"][0])
 

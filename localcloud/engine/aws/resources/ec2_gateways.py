@@ -10,8 +10,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -63,7 +63,7 @@ class InternetGateway(Resource):
         self._detach(aws, id, state)
         ec2 = aws.client("ec2")
         with unless_gone("InvalidInternetGatewayID.NotFound"):
-            insist(
+            retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) delete",
                 partial(ec2.delete_internet_gateway, InternetGatewayId=id),
@@ -86,7 +86,7 @@ class InternetGateway(Resource):
             return
         ec2 = aws.client("ec2")
         with unless_gone("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
-            insist(
+            retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) detach",
                 partial(ec2.detach_internet_gateway, InternetGatewayId=id, VpcId=vpc),
@@ -164,9 +164,9 @@ class Eip(Resource):
             return
         ec2 = aws.client("ec2")
         # EC2 associates no address with a pending instance.
-        passing = ("InvalidAllocationID.NotFound", "InvalidInstanceID")
+        transient = ("InvalidAllocationID.NotFound", "InvalidInstanceID")
         associate = partial(ec2.associate_address, AllocationId=id, **target)
-        insist(aws, f"EC2 EIP ({id}) association", associate, *passing, timeout=ADDRESS_TIMEOUT)
+        retry(aws, f"EC2 EIP ({id}) association", associate, *transient, timeout=ADDRESS_TIMEOUT)
 
     @staticmethod
     def _disassociate(aws: Aws, state: State) -> None:

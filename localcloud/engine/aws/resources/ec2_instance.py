@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, insist, only, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, only, retry, to_state, unless_gone
 
 CREATED = 10 * MINUTE
 DELETED = 20 * MINUTE
@@ -49,8 +49,8 @@ class Instance(Resource):
         )
         # A new instance profile reaches EC2 late:
         # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
-        passing, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
-        made = insist(aws, f"{self.title} create", launch, passing, saying=words, timeout=PROFILE_KNOWN)
+        transient, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
+        made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
         id = str(made["Instances"][0]["InstanceId"])
         with completing(id):
             aws.wait(f"{self.title} ({id}) create", lambda: self._running(aws, id), timeout=CREATED)

@@ -12,8 +12,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -102,7 +102,7 @@ class RouteTable(Resource):
                 ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
         with unless_gone("InvalidRouteTableID.NotFound"):
             delete = partial(ec2.delete_route_table, RouteTableId=id)
-            insist(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
+            retry(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
 
     @staticmethod
     def _set_routes(aws: Aws, id: str, old: list[Args], new: list[Args]) -> None:
@@ -192,7 +192,7 @@ class RouteTableAssociation(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         ec2 = aws.client("ec2")
         associate = partial(ec2.associate_route_table, SubnetId=args["subnetId"], RouteTableId=args["routeTableId"])
-        answer = insist(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
+        answer = retry(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
         id = str(answer["AssociationId"])
         with completing(id):
             aws.wait(f"EC2 Route Table Association ({id}) create", partial(self._find, aws, id, args), timeout=TIMEOUT)

@@ -14,8 +14,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     code_of,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -42,25 +42,28 @@ def group_state(aws: Aws, id: str, known: State) -> State | None:
     names = {"name": "GroupName", "description": "Description", "ownerId": "OwnerId", "vpcId": "VpcId"}
     return {
         **to_state(group, names),
-        **{way: bundles(known.get(way) or [], rules_seen(group.get(theirs) or []), id) for way, theirs in DIRECTIONS.items()},
+        **{
+            direction: bundles(known.get(direction) or [], rules_seen(group.get(theirs) or []), id)
+            for direction, theirs in DIRECTIONS.items()
+        },
         **read_tags(group.get("Tags")),
         "arn": arn(aws, f"security-group/{id}", group.get("OwnerId")),
     }
 
 
 def update_group(aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-    for way in changed & DIRECTIONS.keys():
-        before, after = rules_of(old.get(way) or [], id), rules_of(new.get(way) or [], id)
-        set_rules(aws, id, egress=way == "egress", old=before, new=after)
+    for direction in changed & DIRECTIONS.keys():
+        before, after = rules_of(old.get(direction) or [], id), rules_of(new.get(direction) or [], id)
+        set_rules(aws, id, egress=direction == "egress", old=before, new=after)
     if "tags" in changed:
         update_tags(aws, id, old, new)
 
 
 def write_rules(aws: Aws, id: str, group: dict[str, Any], args: Args) -> None:
     """Replace the default rules of a new group (all egress) with the program's."""
-    for way, theirs in DIRECTIONS.items():
+    for direction, theirs in DIRECTIONS.items():
         before = rules_seen(group.get(theirs) or [])
-        set_rules(aws, id, egress=way == "egress", old=before, new=rules_of(args.get(way) or [], id))
+        set_rules(aws, id, egress=direction == "egress", old=before, new=rules_of(args.get(direction) or [], id))
 
 
 @register
@@ -106,13 +109,13 @@ class SecurityGroup(Resource):
             if revoke:
                 revoke_rules(aws, id, [{"Name": "group-id", "Values": [id]}])
             try:
-                insist(aws, f"{what} delete", delete, *IN_USE, timeout=FIRST_TRY)
+                retry(aws, f"{what} delete", delete, *IN_USE, timeout=FIRST_TRY)
             except ClientError as error:
                 if code_of(error) not in IN_USE:
                     raise
                 if revoke:
                     revoke_rules(aws, id, [])
-                insist(aws, f"{what} delete", delete, *IN_USE, timeout=DELETED - FIRST_TRY)
+                retry(aws, f"{what} delete", delete, *IN_USE, timeout=DELETED - FIRST_TRY)
         wait_gone(aws, what, partial(describe_group, aws, id), timeout=PROPAGATION)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, insist, only, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, only, retry, to_request, to_state, unless_gone
 
 VPC_TIMEOUT = 10 * MINUTE
 SUBNET_CREATED = 10 * MINUTE
@@ -73,7 +73,7 @@ class Vpc(Resource):
         ec2 = aws.client("ec2")
         with unless_gone("InvalidVpcID.NotFound"):
             delete = partial(ec2.delete_vpc, VpcId=id)
-            insist(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
+            retry(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
         """Set each attribute in its own call, as EC2 requires. DNS support comes first: DNS host names need it."""
@@ -146,7 +146,7 @@ class Subnet(Resource):
         ec2 = aws.client("ec2")
         with unless_gone("InvalidSubnetID.NotFound"):
             delete = partial(ec2.delete_subnet, SubnetId=id)
-            insist(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
+            retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
         """Set each attribute in its own call:

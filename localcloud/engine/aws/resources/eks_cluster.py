@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
-from localcloud.engine.aws.resources.requests import completing, insist, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import completing, retry, to_request, to_state, unless_gone
 from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
 
 CREATE_TIMEOUT = 30 * MINUTE
@@ -127,7 +127,7 @@ class Cluster(Resource):
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with unless_gone(GONE):
-            insist(aws, doing, remove, "ResourceInUseException", saying="in progress", timeout=BUSY_TIMEOUT)
+            retry(aws, doing, remove, "ResourceInUseException", containing="in progress", timeout=BUSY_TIMEOUT)
         until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
 
     def _upgrade(self, aws: Aws, id: str, args: Args) -> None:

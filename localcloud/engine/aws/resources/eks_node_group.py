@@ -105,7 +105,7 @@ class NodeGroup(Resource):
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if changed & {"launchTemplate", "releaseVersion", "version"}:
-            self._renew(aws, id, new, changed)
+            self._update_version(aws, id, new, changed)
         configured = configuration_request(old, new, changed)
         if configured:
             answer = aws.client("eks").update_nodegroup_config(**self._key(id), **configured)
@@ -117,7 +117,7 @@ class NodeGroup(Resource):
         failures = ["DELETE_FAILED"]
         until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
 
-    def _renew(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
+    def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
         """Update the version. Each update includes the launch template, by id if both id and name are known."""
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):

@@ -48,15 +48,15 @@ def completing(id: str) -> Iterator[None]:
         raise Partial(id, str(error)) from error
 
 
-def insist(aws: Aws, what: str, call: Callable[[], T], *passing: str, saying: str = "", timeout: float) -> T:
-    """Retry the call while AWS refuses it with a `passing` code (and text); on timeout, raise the last refusal."""
+def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containing: str = "", timeout: float) -> T:
+    """Retry the call while AWS refuses it with a `transient` code (and text); on timeout, raise the last refusal."""
     refusals: list[ClientError] = []
 
     def attempt() -> tuple[T] | None:
         try:
             return (call(),)
         except ClientError as error:
-            if code_of(error) not in passing or saying not in str(error):
+            if code_of(error) not in transient or containing not in str(error):
                 raise
             refusals.append(error)
             return None

@@ -50,7 +50,7 @@ class Verdict:
     """The readiness of an object."""
 
     ready: bool
-    saying: str = ""
+    progress: str = ""
     """What the object is waiting for."""
     failed: tuple[str, ...] = ()
     """Why the object will never be ready."""

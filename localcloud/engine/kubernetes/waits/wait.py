@@ -19,7 +19,7 @@ DEFAULT_SECONDS = 600.0
 WATCH_SECONDS = 2
 """Watches are restarted this often, to notice that the engine is gone."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
-ENDS_UNSEEN = frozenset(
+DELETED_WITHOUT_WAIT = frozenset(
     {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
     | {"batch/v1/Job"}
 )
@@ -73,9 +73,9 @@ def until_ready(
     deadline = time.monotonic() + min(patience.seconds, wanted.seconds or patience.seconds)
     looks = 0
     while True:
-        verdict = _looked(wanted, scene)
+        verdict = _look(wanted, scene)
         if verdict is not None:
-            log.status(verdict.saying)
+            log.status(verdict.progress)
             if verdict.ready:
                 return scene.live
             if verdict.failed:
@@ -103,7 +103,7 @@ def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] |
 
 def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
     """Wait until the object is gone. On a timeout, warn about finalizers and raise NotReady."""
-    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in ENDS_UNSEEN:
+    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
         return
     deadline = time.monotonic() + patience.seconds
     seen, looks = live, 0
@@ -126,7 +126,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
         looks += 1
 
 
-def _looked(wanted: Condition, scene: Scene) -> Any:
+def _look(wanted: Condition, scene: Scene) -> Any:
     """Look at the object, or return None if the server is down: it may restart during the wait."""
     try:
         return wanted.look(scene)
