@@ -1,1 +1,1 @@
-"""What the Pulumi engine talks to on this machine: a language host and emulators of the AWS and Kubernetes providers."""
+"""Local counterparts of the Pulumi engine: a language host and emulators of the AWS and Kubernetes providers."""

@@ -1,6 +1,7 @@
 """Pulumi's wire format for properties: plain values, unknowns and secrets.
 
-https://github.com/pulumi/pulumi/blob/master/developer-docs/providers/implementers-guide.md, sdk/proto/pulumi/provider.proto
+https://github.com/pulumi/pulumi/blob/master/developer-docs/providers/implementers-guide.md
+https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 class Unknown:
-    """A value that a preview does not know yet. There is one: `UNKNOWN`."""
+    """A value that a preview does not know yet. The only instance is `UNKNOWN`."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -39,18 +40,18 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 Secrets = bool | dict[str, "Secrets"]
-"""Which parts of a value are secret: all of it, none (False), or some members of an object.
+"""The secret parts of a value: all of it (True), none (False), or some members of an object.
 
-A list with a secret in it is secret as a whole, as for the engine: AWS may give its elements back in another order.
+A list that contains a secret is entirely secret, like in the engine: AWS may return its elements in another order.
 """
 
 
 class Unsupported(Exception):
-    """A kind of value that no resource here takes."""
+    """A kind of value that no resource here accepts."""
 
 
 def decode(properties: Struct) -> tuple[dict[str, Any], dict[str, Secrets]]:
-    """Plain values, with `UNKNOWN` where nothing is known, and which of them are secret. Nulls are left out."""
+    """Return plain values, with `UNKNOWN` for unknown ones, and which of them are secret. Nulls are omitted."""
     values: dict[str, Any] = {}
     secrets: dict[str, Secrets] = {}
     for name, value in properties.fields.items():
@@ -93,7 +94,7 @@ def _decode_object(value: Struct) -> tuple[Any, Secrets]:
 
 
 def encode(values: Mapping[str, Any], secrets: Mapping[str, Secrets] | None = None) -> Struct:
-    """The wire format of plain values; what `secrets` names is marked so."""
+    """Return plain values in wire format, with those in `secrets` marked as secret."""
     struct = Struct()
     for name, value in values.items():
         _encode(value, (secrets or {}).get(name, False), struct.fields[name])
@@ -123,12 +124,12 @@ def _encode(value: Any, secret: Secrets, into: Value) -> None:
         for element in sorted(value) if isinstance(value, set | frozenset) else value:
             _encode(element, False, into.list_value.values.add())
     else:
-        # boto3 parses times; Terraform, and so the official provider, keeps them as text.
+        # boto3 parses timestamps; Terraform, and so the official provider, keeps them as text.
         into.string_value = value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
-    """Secret where either says so."""
+    """Combine two sets of secrets: a value is secret if either marks it."""
     merged: dict[str, Secrets] = dict(one)
     for name, secret in other.items():
         mine = merged.get(name, False)
@@ -140,7 +141,7 @@ def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str,
 
 
 def has_unknowns(value: Any) -> bool:
-    """Whether anything in it is unknown."""
+    """Whether the value is or contains an unknown."""
     if isinstance(value, Mapping):
         return any(has_unknowns(member) for member in value.values())
     if isinstance(value, list | tuple):

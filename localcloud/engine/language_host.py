@@ -1,4 +1,4 @@
-"""The language host: answers the engine's LanguageRuntime protocol for Python programs, as `pulumi-language-python` does.
+"""Language host: implements the engine's LanguageRuntime protocol for Python programs, like `pulumi-language-python`.
 
 The engine starts it through a `pulumi-language-python` on PATH and reads its port from the first line of its output.
 https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
@@ -26,11 +26,11 @@ from localcloud.engine.language_program import SHOWN, end_with_parent
 
 PROGRAM = Path(__file__).with_name("language_program.py")
 PATIENCE_SECONDS = 3.0
-"""For a program that was asked to end."""
+"""Time for a program to end after SIGTERM."""
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """Every run is a process of its own: nothing is left of it for the next, as a preview is followed by an update."""
+    """Run every program in a new process, so that a preview leaves nothing behind for the update."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -53,7 +53,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             [_interpreter(request.info), "-P", PROGRAM, *self._arguments(request)],
             env=os.environ | _configuration(request) | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # the engine interrupts our whole process group; the program is ours to end
+            start_new_session=True,  # the engine interrupts our process group; only we end the program
         )
         with self._lock:
             self._programs.add(program)
@@ -76,7 +76,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """The project's make targets do that, with its own pins."""
+        """Refuse: the project's make targets install its pinned dependencies."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "this language host installs nothing; install requirements.txt with pip")
         yield from ()
 
@@ -125,7 +125,7 @@ def _interpreter(info: Any) -> Path:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Politely, then not. Does nothing to one that has ended."""
+    """Terminate the program, and kill it if it does not end in time."""
     if program.poll() is None:
         program.terminate()
         try:
@@ -138,17 +138,17 @@ def main() -> None:
     engine = next((argument for argument in reversed(sys.argv[1:]) if not argument.startswith("-")), "")
     end_with_parent()
     host = LanguageHost(engine)
-    asked_to_stop = threading.Event()
+    stop_requested = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked_to_stop.set())
+        signal.signal(number, lambda *_: stop_requested.set())
     server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_GRPC_CHANNEL_OPTIONS)
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    asked_to_stop.wait()
+    stop_requested.wait()
     host.end_programs()
-    os._exit(0)  # the engine waits for us, and has had all answers
+    os._exit(0)  # the engine waits for this process, and has received all responses
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a Python interpreter has installed, as far as the engine asks: plugins that packages need, and packages themselves."""
+"""Packages installed for a Python interpreter, and the Pulumi plugins they need, as the engine queries them."""
 
 import json
 import re
@@ -19,13 +19,16 @@ class Plugin(NamedTuple):
 
 
 def interpreter(root: str, virtualenv: str) -> Path:
-    """The program's interpreter: of the virtual environment that Pulumi.yaml names, where there is one; else this one."""
+    """Return the interpreter of the virtual environment in Pulumi.yaml if it exists, else the current interpreter."""
     candidate = Path(root, virtualenv, "bin", "python") if virtualenv else Path(sys.executable)
     return candidate if candidate.exists() else Path(sys.executable)
 
 
 def plugins(python: Path) -> list[Plugin]:
-    """The plugins of all packages there. The official host asks pip for the packages; their files say the same."""
+    """Return the plugins of all installed packages.
+
+    The official host asks pip for the packages; their files have the same data.
+    """
     found = []
     for folder in _package_folders(python):
         for file in sorted(folder.glob("*/pulumi-plugin.json")):
@@ -36,7 +39,7 @@ def plugins(python: Path) -> list[Plugin]:
 
 
 def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
-    """Names and versions; without `transitive`, those that no other package needs."""
+    """Return names and versions; without `transitive`, only those of packages that no other package needs."""
     installed = list(_distributions(python))
     needed = {_canonical(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()}
     wanted = [package for package in installed if transitive or _canonical(package.name) not in needed]
@@ -44,7 +47,7 @@ def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
 
 
 def version(python: Path) -> str:
-    """Python's own."""
+    """Return the interpreter's Python version."""
     command = [str(python), "-c", "import platform; print(platform.python_version())"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

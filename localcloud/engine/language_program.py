@@ -1,7 +1,7 @@
-"""Runs one Pulumi program in a process of its own, started by the language host with the program's interpreter.
+"""Run one Pulumi program in its own process, started by the language host with the program's interpreter.
 
-It imports nothing of this project: the program's interpreter need not have it. Arguments: see `main`; the configuration comes in
-PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS, as from the official host.
+This module imports nothing from this project, which the program's interpreter may not have. Arguments: see `main`. The
+configuration is in PULUMI_CONFIG and PULUMI_CONFIG_SECRET_KEYS, as with the official host.
 """
 
 import argparse
@@ -20,12 +20,12 @@ import pulumi
 import pulumi.runtime
 
 SHOWN = 32
-"""Exit code: it failed, and the user has been told why."""
+"""Exit code: the program failed, and the error has been shown to the user."""
 LOOK_FOR_PARENT_SECONDS = 0.5
 
 
 def end_with_parent() -> None:
-    """A process whose parent was killed must not live on."""
+    """End this process when its parent is killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -64,13 +64,13 @@ def main() -> int:
     os.chdir(options.pwd)
     folder = options.program if options.program.is_dir() else options.program.parent
     if not options.program.is_dir():
-        sys.path.insert(0, str(folder))  # runpy does it for folders only
+        sys.path.insert(0, str(folder))  # runpy does this only for folders
     return run(options.program, folder, options.parallel)
 
 
 def run(program: Path, folder: Path, parallel: int) -> int:
-    """Run it inside of a stack and tell the user what went wrong, once."""
-    # Where a resource fails, what waits for it is never looked at again; asyncio would complain about each.
+    """Run the program inside a stack and report a failure to the user once."""
+    # When a resource fails, nothing retrieves the results of tasks that wait for it; asyncio would log each of them.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -96,7 +96,7 @@ def run(program: Path, folder: Path, parallel: int) -> int:
 
 
 def users_traceback(error: BaseException, folder: Path) -> str:
-    """From the first frame of the user's own code on: what led there is ours and Pulumi's."""
+    """Format the traceback from the first frame of user code on, without frames of this project and Pulumi."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [place for place, frame in enumerate(frames) if Path(frame.filename).is_relative_to(folder.resolve())]
     limit = own[0] - len(frames) if own else None

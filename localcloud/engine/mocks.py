@@ -1,4 +1,4 @@
-"""The handlers as Pulumi mocks over the local AWS in this process: what AWS would refuse fails the unit test.
+"""Pulumi mocks that run the handlers on an in-process local AWS: whatever AWS would refuse fails the unit test.
 
 with MotoMocks("us-west-2") as mocks:
     pulumi.runtime.set_mocks(mocks, project="gpumpi", stack="test")
@@ -31,32 +31,32 @@ from localcloud.engine.codec import UNKNOWN, Unknown
 from localcloud.engine.kubernetes import mocks as kubernetes_mocks
 
 FOREIGN_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN")
-"""Would lead past the account in this process."""
+"""Would redirect requests away from the in-process account."""
 
 
 class MockFailed(Exception):
-    """The program asked for something that is not there, or that AWS refuses; the text says what."""
+    """The program requested something that does not exist or that AWS refuses. The text has the reason."""
 
 
 @dataclass(frozen=True)
 class Created:
-    """One resource that the program asked for."""
+    """A resource that the program registered."""
 
     token: str
     name: str
     inputs: Args
-    """As the program gave them, in camelCase."""
+    """The program's inputs, in camelCase."""
     id: str | None
-    """None for a component, and in a preview."""
+    """None for a component and in a preview."""
     state: State
     provider: str
 
 
 class MotoMocks(Mocks):
-    """An empty account while it is entered. Names and ids are the same in every run."""
+    """Context manager with an empty account. Names and ids are the same in every run."""
 
     def __init__(self, region: str = "us-west-2", *, preview: bool = False) -> None:
-        """`preview` as for `set_mocks`, whose setting does not reach the threads that mocks are called from."""
+        """`preview` works as in `set_mocks`, whose setting does not reach the threads that call the mocks."""
         self.region = region
         self.preview = preview
         self.resources: list[Created] = []
@@ -74,7 +74,7 @@ class MotoMocks(Mocks):
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
         }
-        self._exit.enter_context(patch.dict(os.environ, credentials))  # and all of it as it was in the end
+        self._exit.enter_context(patch.dict(os.environ, credentials))  # restores the whole environment on exit
         for name in FOREIGN_VARIABLES:
             os.environ.pop(name, None)
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
@@ -86,15 +86,15 @@ class MotoMocks(Mocks):
         self._exit.close()
 
     def created(self, token: str) -> list[Created]:
-        """All resources of a type, in the order in which they came."""
+        """Return all resources of a type, in order of registration."""
         return [resource for resource in self.resources if resource.token == token]
 
     def call(self, args: MockCallArgs) -> Any:
-        raise MockFailed(f"the program calls the function {args.token}; the local provider has none")
+        raise MockFailed(f"the program calls the function {args.token}, but the local provider has no functions")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         inputs, secrets = _plain(args.inputs)
-        with self._lock:  # Pulumi comes from many threads; moto's backends know of one
+        with self._lock:  # Pulumi calls from many threads; moto's backends expect one
             id, state = self._make(args, inputs)
             created = Created(args.typ, args.name, lifecycle.plain(inputs), id, state, args.provider or "")
             self.resources.append(created)
@@ -145,7 +145,7 @@ class MotoMocks(Mocks):
 
 
 def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
-    """Values as handlers take them, and the names of those that are secret."""
+    """Return plain values for the handlers, and the names of the secret ones."""
     secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
     values = {name: _value(value) for name, value in inputs.items()}
     return {name: value for name, value in values.items() if value is not None}, secrets
@@ -165,7 +165,7 @@ def _value(value: Any) -> Any:
 
 
 def _wire(value: Any, *, secret: bool = False) -> Any:
-    """The value as Pulumi's mocks pass it on."""
+    """Return the value in the form that Pulumi's mocks expect."""
     if secret:
         return rpc.wrap_rpc_secret(_wire(value))
     if isinstance(value, Mapping):

@@ -1,10 +1,10 @@
-"""Addresses of values inside of a resource's properties, as Pulumi writes them: `pools[0].tags["a.b"]`."""
+"""Paths to values inside a resource's properties, in Pulumi's notation: `pools[0].tags["a.b"]`."""
 
 import re
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Names of members and positions in lists; in a pattern `"*"` stands for any."""
+"""Member names and list indexes; in a pattern, `"*"` matches any."""
 
 _PART = re.compile(
     r"""\.? (?: \["(?P<quoted>(?:[^"\\]|\\.)*)"\] | \[(?P<index>\d+)\] | \[(?P<any>\*)\] | (?P<name>[^.\[\]]+) )""", re.VERBOSE
@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
 def parse(text: str) -> Path:
-    """The path that `text` writes."""
+    """Parse a path from its text."""
     found: list[str | int] = []
     for part in _PART.finditer(text):
         if part["index"] is not None:
@@ -26,7 +26,7 @@ def parse(text: str) -> Path:
 
 
 def show(path: Path) -> str:
-    """The text that `parse` reads back."""
+    """Return the path as text that `parse` accepts."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -40,12 +40,12 @@ def show(path: Path) -> str:
 
 
 def covers(pattern: Path, path: Path) -> bool:
-    """Whether `path` is at or below a place that `pattern` names."""
+    """Whether `path` matches `pattern` or is below a match."""
     return len(pattern) <= len(path) and all(one in ("*", other) for one, other in zip(pattern, path, strict=False))
 
 
 def restore(values: Any, original: Any, pattern: Path) -> Any:
-    """`values` with everything that `pattern` names as it is in `original`; left as it is where `original` has nothing."""
+    """Return `values` with everything that matches `pattern` copied from `original`, except what `original` lacks."""
     if not pattern:
         return values if original is None else original
     head, rest = pattern[0], pattern[1:]

@@ -1,4 +1,4 @@
-"""A provider as a process: a gRPC server on loopback that engines attach to with PULUMI_DEBUG_PROVIDERS."""
+"""Provider process: a gRPC server on loopback that engines attach to with PULUMI_DEBUG_PROVIDERS."""
 
 import argparse
 import importlib.resources
@@ -19,22 +19,22 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from localcloud import whole_file
 
 MAX_REQUESTS = 512
-"""At once, of all engines together; most of them wait for AWS or a cluster. Threads are made as they are needed."""
+"""Concurrent requests of all engines; most of them wait for AWS or a cluster. Threads are created on demand."""
 GRACE_SECONDS = 5.0
 
 
 class NoEndpoint(Exception):
-    """Without an endpoint the handlers would talk to AWS itself."""
+    """No endpoint is configured, so the handlers would call real AWS."""
 
 
 def version_of(package: str) -> str:
-    """The official provider's, by its SDK: the stand-in is for this one."""
+    """Return the version of the official provider that this emulates, taken from its SDK."""
     text = importlib.resources.files(package).joinpath("pulumi-plugin.json").read_text()
     return str(json.loads(text)["version"])
 
 
 def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port: int) -> tuple[grpc.Server, int]:
-    """A running server and its port; its threads have this name."""
+    """Start a server whose threads have this name; return it and its port."""
     server = grpc.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), options=_GRPC_CHANNEL_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
@@ -45,18 +45,18 @@ def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port:
 def options(module: str, about: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--ready-file", type=Path, help="JSON with pid and port, written when requests are served")
+    parser.add_argument("--ready-file", type=Path, help="file to write pid and port to, as JSON, once requests are accepted")
     parser.add_argument("--log-level", default="DEBUG")
     return parser.parse_args()
 
 
 def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
-    """Until SIGTERM; then this process ends. An exit code where it cannot begin."""
+    """Serve until SIGTERM, then end this process. Return an exit code if the server cannot start."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("localcloud").setLevel(given.log_level)
-    asked_to_stop = threading.Event()
+    stop_requested = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked_to_stop.set())
+        signal.signal(number, lambda *_: stop_requested.set())
     try:
         server, port = begin(given.port)
     except NoEndpoint as error:
@@ -64,9 +64,9 @@ def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, i
         return 2
     if given.ready_file:
         whole_file.write(given.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
-    asked_to_stop.wait()
+    stop_requested.wait()
     server.stop(GRACE_SECONDS).wait()
     if given.ready_file:
         given.ready_file.unlink(missing_ok=True)
     sys.stderr.flush()
-    os._exit(0)  # threads that still wait for an answer must not hold the process
+    os._exit(0)  # threads that still wait for a response must not block the exit

@@ -1,4 +1,4 @@
-"""What every provider says to the engine in the same words."""
+"""Engine protocol helpers that both providers share."""
 
 import threading
 from typing import Any, NoReturn
@@ -15,11 +15,12 @@ KINDS = {
     ("delete", False): Kinds.DELETE,
     ("delete", True): Kinds.DELETE_REPLACE,
 }
-"""By what happens to a property, and whether that replaces the resource."""
+"""Keyed by the change of a property, and whether it replaces the resource."""
 
 
-def hung_up(context: grpc.ServicerContext) -> threading.Event:
-    """Set when the engine is gone: waits end then, and nothing more is asked, as a provider process dies with its engine."""
+def disconnected(context: grpc.ServicerContext) -> threading.Event:
+    """Return an event set when the engine is gone: waits end and no new requests are sent, as if the provider process
+    had died with its engine."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()
@@ -27,13 +28,13 @@ def hung_up(context: grpc.ServicerContext) -> threading.Event:
 
 
 def abort(context: grpc.ServicerContext, text: str) -> NoReturn:
-    """The code is what a Go provider's plain errors have."""
+    """Abort with the status code of a Go provider's plain errors."""
     context.abort(grpc.StatusCode.UNKNOWN, text)
     raise AssertionError("abort raises")
 
 
 def abort_unfinished(context: grpc.ServicerContext, text: str, detail: Any) -> NoReturn:
-    """`detail` is an ErrorResourceInitFailed: the engine finds id and state of what was made among the status's details.
+    """Abort with an ErrorResourceInitFailed as `detail`: the engine reads the resource's id and state from it.
 
     https://grpc.io/docs/guides/error/#richer-error-model
     """

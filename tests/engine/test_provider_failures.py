@@ -123,10 +123,10 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
             'the local provider does not know "ipv4IpamPoolId" of aws:ec2/vpc:Vpc',
         ),
         ('aws.sqs.Queue("jobs")', "the local provider does not know the resource type aws:sqs/queue:Queue"),
-        ("aws.get_region()", "the local provider has no functions, and aws:index/getRegion:getRegion is one"),
+        ("aws.get_region()", "the local provider has no functions, so it cannot invoke aws:index/getRegion:getRegion"),
         (
             'aws.Provider("other", region="us-west-2", profile="work")',
-            "the local provider does not know the provider setting profile; it takes region only",
+            "the local provider does not know the provider setting profile; it accepts only region",
         ),
         (
             'aws.Provider("other")',

@@ -59,4 +59,4 @@ def test_without_a_local_aws_it_does_not_start() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "AWS_ENDPOINT_URL"}
     result = subprocess.run(command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
-    assert result.stderr == "AWS_ENDPOINT_URL is not set: the local provider works on a local AWS only\n"
+    assert result.stderr == "AWS_ENDPOINT_URL is not set: the local provider works only with a local AWS\n"

@@ -251,7 +251,7 @@ def test_a_lost_connection_of_a_stack_with_two_regions_is_not_guessed(port: int,
     [
         (
             {"region": "us-west-2", "profile": "work"},
-            "the local provider does not know the provider setting profile; it takes region only",
+            "the local provider does not know the provider setting profile; it accepts only region",
         ),
         ({}, "Missing region configuration. Set it with `pulumi config set aws:region <region>`"),
     ],

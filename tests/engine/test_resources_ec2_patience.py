@@ -11,7 +11,7 @@ from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.lifecycle import InitializationFailed
 from localcloud.engine.aws.resource import RESOURCES
 from localcloud.engine.aws.resources import ec2_security_group
-from localcloud.engine.aws.resources.requests import insist
+from localcloud.engine.aws.resources.requests import retry
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
@@ -45,7 +45,7 @@ def test_the_final_error_is_awss(ec2_world: World) -> None:
     ec2 = ec2_world.ec2
     assert ec2_world.subnet
     with pytest.raises(ClientError, match="DependencyViolation"):
-        insist(ec2_world.aws, "VPC", lambda: ec2.delete_vpc(VpcId=ec2_world.vpc), "DependencyViolation", timeout=0.01)
+        retry(ec2_world.aws, "VPC", lambda: ec2.delete_vpc(VpcId=ec2_world.vpc), "DependencyViolation", timeout=0.01)
 
 
 def test_other_errors_are_not_retried(ec2_world: World) -> None:

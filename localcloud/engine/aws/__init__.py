@@ -1,1 +1,1 @@
-"""An emulator of the AWS resource provider: its resource handlers work on the local AWS."""
+"""Emulator of Pulumi's AWS provider: its resource handlers work on the local AWS."""

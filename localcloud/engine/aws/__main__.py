@@ -7,7 +7,7 @@ from localcloud.engine import process
 from localcloud.engine.aws.server import endpoint, start
 
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN")
-"""Of the person who started us; the local AWS has one user of its own."""
+"""Set by the user who started this process. The local AWS has exactly one user of its own."""
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
-"""Physical names for resources that the program does not name: the logical name and a random suffix, as the official provider.
+"""Physical names for resources that the program does not name: the logical name plus a random suffix.
 
+This follows the official provider:
 https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/names.go
 """
 
@@ -17,12 +18,12 @@ DIGITS = "0123456789abcdef"
 
 
 class NameTooLong(Exception):
-    """There is no room for the suffix."""
+    """The name leaves no room for the suffix."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the engine says about the name: `pulumi:autonaming` of the stack, and a seed where names must repeat."""
+    """The engine's naming request: the stack's `pulumi:autonaming`, and a seed if names must be reproducible."""
 
     seed: bytes = b""
     proposed: str = ""
@@ -30,9 +31,9 @@ class Wish:
 
 
 def name_for(rule: AutoName, logical: str, inputs: Mapping[str, Any], previous: str | None, wish: Wish) -> str | None:
-    """The name to fill in, or None where the program names the resource itself or there shall be none.
+    """Return the name to fill in, or None if the program names the resource itself or automatic naming is disabled.
 
-    `previous`: the name that an earlier run filled in; it stays.
+    `previous`: the name filled in by an earlier run, which is kept.
     """
     if rule.property in inputs or any(name in inputs for name in rule.unless):
         return None

@@ -1,4 +1,4 @@
-"""boto3 clients for the handlers: made once per process, and as patient with a busy AWS as the official provider."""
+"""boto3 clients for the handlers: created once per process, and retrying a busy AWS like the official provider."""
 
 import os
 import threading
@@ -13,12 +13,13 @@ from botocore.config import Config
 from botocore.loaders import Loader
 
 THROTTLED_ATTEMPTS = 12
-"""The official provider makes 25 and sleeps up to 20 s between them; here the pauses are short, and so is the patience."""
+"""The official provider makes 25 attempts and sleeps up to 20 s between them. Here attempts and pauses are fewer and
+shorter."""
 BROKEN_ATTEMPTS = 4
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.8
 
-# The codes that the SDK of the official provider takes for throttling:
+# The codes that the SDK of the official provider treats as throttling:
 # https://github.com/aws/aws-sdk-go-v2/blob/main/aws/retry/standard.go
 THROTTLES = frozenset(
     {
@@ -42,7 +43,7 @@ BROKEN = frozenset({500, 502, 503, 504})
 
 
 class ClientKey(NamedTuple):
-    """What distinguishes one client from another."""
+    """The settings that distinguish one client from another."""
 
     service: str
     region: str
@@ -60,12 +61,12 @@ _loader = Loader(include_default_search_paths=True)
 
 
 class Cancelled(Exception):
-    """Whoever asked is gone."""
+    """The caller is gone."""
 
 
 @contextmanager
 def until(over: threading.Event) -> Iterator[None]:
-    """In this thread AWS is asked nothing once `over` is set, neither at first nor again; what it was asked before goes on."""
+    """Block new AWS requests and retries in this thread once `over` is set. Requests already sent continue."""
     token = _over.set(over)
     try:
         yield
@@ -74,7 +75,7 @@ def until(over: threading.Event) -> Iterator[None]:
 
 
 def client(service: str, region: str, endpoint: str | None) -> Any:
-    """The client for the credentials that the environment names now; safe from any thread."""
+    """Return the client for the credentials currently in the environment. Thread-safe."""
     key = _key(service, region, endpoint)
     found = _clients.get(key)
     if found is None:
@@ -86,17 +87,17 @@ def client(service: str, region: str, endpoint: str | None) -> Any:
 
 
 def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:
-    """Make clients while nobody waits for them: botocore takes half a second for EC2's model alone."""
+    """Create clients in the background: botocore takes half a second for EC2's model alone."""
 
-    def make() -> None:
+    def create() -> None:
         for service in services:
             client(service, region, endpoint)
 
-    threading.Thread(target=make, daemon=True, name=f"clients-{region}").start()
+    threading.Thread(target=create, daemon=True, name=f"clients-{region}").start()
 
 
 def identity(region: str, endpoint: str | None) -> dict[str, str]:
-    """Who calls: AWS is asked once."""
+    """Return the caller identity, queried once from AWS."""
     key = _key("sts", region, endpoint)
     if key not in _identities:
         _identities[key] = client("sts", region, endpoint).get_caller_identity()
@@ -111,7 +112,7 @@ def _key(service: str, region: str, endpoint: str | None) -> ClientKey:
 def _make(key: ClientKey) -> Any:
     session = botocore.session.Session()
     session.register_component("data_loader", _loader)  # parses the service model once for all regions and users
-    made = boto3.session.Session(botocore_session=session).client(
+    new = boto3.session.Session(botocore_session=session).client(
         key.service,
         region_name=key.region,
         endpoint_url=key.endpoint,
@@ -125,12 +126,12 @@ def _make(key: ClientKey) -> Any:
             read_timeout=120,
         ),
     )
-    service_id = made.meta.service_model.service_id.hyphenize()
-    made.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
-    made.meta.events.register("needs-retry", _pause)
-    made.meta.events.register("before-send", _refuse_when_over)
-    made.meta.events.register("after-call", _sign)
-    return made
+    service_id = new.meta.service_model.service_id.hyphenize()
+    new.meta.events.unregister(f"needs-retry.{service_id}", unique_id=f"retry-config-{service_id}")
+    new.meta.events.register("needs-retry", _retry_pause)
+    new.meta.events.register("before-send", _refuse_when_over)
+    new.meta.events.register("after-call", _add_service)
+    return new
 
 
 def _refuse_when_over(**_: Any) -> None:
@@ -139,13 +140,13 @@ def _refuse_when_over(**_: Any) -> None:
         raise Cancelled("request canceled, context canceled")
 
 
-def _sign(parsed: dict[str, Any], model: Any, **_: Any) -> None:
-    """An error says which service it is from; botocore's says the operation only."""
+def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+    """Add the service to an error: botocore reports only the operation."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 
-def _pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
-    """botocore's hook: seconds until the next try, or None where the answer stands."""
+def _retry_pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
+    """botocore's retry hook: return the seconds until the next attempt, or None to accept the response."""
     if caught_exception is not None or response is None:
         return None
     http, parsed = response

@@ -1,8 +1,8 @@
-"""Who is talking: many engine runs share one provider process, and a request does not say which provider instance it is for.
+"""Configurations by connection: Pulumi operations share one provider process, and requests name no provider instance.
 
-Every provider instance of an engine run has a connection of its own, so the peer's address tells them apart. Where a connection
-broke and came back under another address, the stack in the resource's URN leads to the configuration it had, unless that
-stack has providers of several regions.
+Every provider instance of a Pulumi operation has its own connection, so the peer's address identifies it. If a
+connection breaks and reconnects from another address, the stack in the resource's URN identifies its configuration,
+unless that stack has providers in several regions.
 """
 
 import threading
@@ -14,16 +14,16 @@ from typing import Any
 from localcloud.engine.aws.resource import Aws
 
 REMEMBERED = 512
-"""Connections; the oldest are forgotten. An engine run has two or three."""
+"""Maximum number of connections; the oldest are forgotten. A Pulumi operation has two or three."""
 
-# What Pulumi and its SDK send unasked, and what changes nothing here.
+# Settings that Pulumi and its SDK always send, and that have no effect here.
 WITHOUT_EFFECT = frozenset(
     {"version", "pluginDownloadURL", "skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation"}
 )
 
 
 class NotConfigured(Exception):
-    """A request came before, or without, a configuration."""
+    """A request arrived before, or without, a configuration."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Stack:
 
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the stand-in cannot do with a provider configuration: property and reason."""
+    """Return the unsupported settings of a provider configuration, as (property, reason)."""
     found = [
-        (name, f"the local provider does not know the provider setting {name}; it takes region only")
+        (name, f"the local provider does not know the provider setting {name}; it accepts only region")
         for name in sorted(config)
         if name != "region" and name not in WITHOUT_EFFECT and not name.startswith("__")
     ]
@@ -53,15 +53,15 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass
 class Configurations:
-    """The configurations of all engine runs there are."""
+    """The configurations of all current Pulumi operations."""
 
     _by_peer: OrderedDict[str, Aws] = field(default_factory=OrderedDict)
     _by_stack: OrderedDict[Stack, dict[str, Aws]] = field(default_factory=OrderedDict)
-    """By the provider's URN."""
+    """Each stack's configurations are keyed by the provider's URN."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def forget(self, peer: str) -> None:
-        """A new connection: whoever had this address before is gone."""
+        """Forget the previous user of this address: a new connection has replaced it."""
         with self._lock:
             self._by_peer.pop(peer, None)
 

@@ -1,8 +1,8 @@
-"""What a new set of inputs changes about a resource, and what of it needs a new one.
+"""Compare a resource's state with new inputs: what changes, and what requires a replacement.
 
-New inputs are compared with the state, not with the old inputs: what somebody changed in AWS shows after a refresh. Only what
-the program says is compared, so that AWS's own choices are never changes; what the program no longer says is compared with
-the default that the official provider assumes.
+New inputs are compared with the state, not with the old inputs, so changes made directly in AWS show after a refresh.
+Only inputs that the program sets are compared, so AWS's own choices are never changes. An input that the program no
+longer sets is compared with the default that the official provider assumes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ PLAIN = Prop()
 
 @dataclass(frozen=True)
 class Change:
-    """One place that differs."""
+    """One difference, at one path."""
 
     path: Path
     kind: Kind
@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """All places that differ, in the order of their paths' first members."""
+    """All changes, ordered by the first element of their paths."""
 
     changes: tuple[Change, ...] = ()
 
@@ -42,26 +42,26 @@ class Difference:
         return frozenset(str(change.path[0]) for change in self.changes)
 
     def forcing(self, keys: frozenset[str]) -> "Difference":
-        """The same places, those of `keys` with a new resource."""
+        """Return the same changes, with those of `keys` requiring a replacement."""
         return Difference(tuple(replace(one, replace=one.replace or one.path[0] in keys) for one in self.changes))
 
     @property
     def replaces(self) -> frozenset[str]:
-        """The top-level properties whose change needs a new resource."""
+        """The top-level properties whose change requires a replacement."""
         return frozenset(str(change.path[0]) for change in self.changes if change.replace)
 
 
 def compare(
     props: Mapping[str, Prop], state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[Path] = ()
 ) -> Difference:
-    """What makes a resource in `state` into one with these `inputs`, apart from the `ignored` places."""
+    """Return the changes that turn a resource in `state` into one with these `inputs`, except at `ignored` paths."""
     patterns = tuple(ignored)
     found = _members(props, state, inputs, (), replace=False)
     return Difference(tuple(change for change in found if not any(covers(pattern, change.path) for pattern in patterns)))
 
 
 def same(prop: Prop, old: object, new: object) -> bool:
-    """Whether a property that AWS has as `old` is already what `new` asks for."""
+    """Whether a property with the value `old` in AWS already matches `new`."""
     return next(_value(prop, old, new, (), replace=False), None) is None
 
 
@@ -113,7 +113,7 @@ def _list(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, rep
 
 
 def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, replace: bool) -> Iterator[Change]:
-    """Elements are there or not; where one left and one came at the same place, that place changed."""
+    """Elements are added or removed; an element removed and one added at the same index count as an update."""
     partner = _pairs(element, old, new)
     gone = set(range(len(old))) - set(partner)
     came = set(range(len(new))) - set(partner.values())
@@ -123,8 +123,8 @@ def _set(element: Prop, old: Sequence[Any], new: Sequence[Any], path: Path, repl
 
 
 def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
-    """Old place -> new place for as many elements as can be the same. A new element may match several old ones, since it
-    says only what the program says: so each search may move earlier pairs (augmenting paths)."""
+    """Map old to new indexes for as many matching elements as possible. A new element may match several old ones, since
+    it has only what the program sets, so each search may move earlier pairs (augmenting paths)."""
     partner: dict[int, int] = {}
 
     def place(wanted: int, tried: set[int]) -> bool:
@@ -142,17 +142,18 @@ def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, i
 
 
 def _blank(value: object) -> bool:
-    """Nothing, as far as AWS and Terraform can tell."""
+    """Whether AWS and Terraform treat the value as absent."""
     return value is None or (isinstance(value, str | Mapping | list | tuple) and not value)
 
 
 def _void(value: object) -> bool:
-    """What a missing value means: nothing, no or zero."""
+    """Whether the value equals a missing one: empty, false or zero."""
     return not has_unknowns(value) and not value
 
 
 def _scalar(value: object) -> object:
-    """`1`, `1.0` and `"1"` are one value, `True` and `"true"` another: the official provider converts to the property's type."""
+    """`1`, `1.0` and `"1"` are equal, and so are `True` and `"true"`: the official provider converts to the property's
+    type."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

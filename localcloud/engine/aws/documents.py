@@ -1,12 +1,13 @@
-"""When two texts are the same JSON document for AWS."""
+"""JSON documents that AWS treats as equal."""
 
 import json
 from typing import Any
 
 
 def equivalent(one: object, other: object) -> bool:
-    """Same document: spaces and the order of keys mean nothing; in an IAM policy neither does the order of a list, nor the
-    brackets around its only element, as in the official provider (https://github.com/hashicorp/awspolicyequivalence)."""
+    """Whether two texts are the same document. Whitespace and key order have no meaning. In an IAM policy, neither do
+    list order and the brackets around a single element, as in the official provider
+    (https://github.com/hashicorp/awspolicyequivalence)."""
     if one == other:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What went wrong, in the official provider's words: which resource, which call, AWS's own reason."""
+"""Error messages in the official provider's wording: resource, API call and AWS's reason."""
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -6,7 +6,7 @@ from localcloud.engine.aws.clients import Cancelled
 from localcloud.engine.aws.resource import Failed, Gone, Partial
 
 EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
-"""Anything else is a fault of ours."""
+"""Any other exception is a bug in this provider."""
 
 
 def explain(doing: str, cause: Exception) -> str:
@@ -15,7 +15,7 @@ def explain(doing: str, cause: Exception) -> str:
 
 
 def reason(cause: Exception) -> str:
-    """The cause without the resource; a handler that wrapped AWS's refusal gave its place, the refusal gives the words."""
+    """Return the cause without the resource. If a handler wrapped AWS's error, use AWS's wording."""
     origin = cause.__cause__
     if isinstance(cause, ClientError):
         return _operation_error(cause)
@@ -31,7 +31,7 @@ def reason(cause: Exception) -> str:
 
 
 def _operation_error(error: ClientError) -> str:
-    """Worded as the Go SDK's OperationError; modelled exceptions name themselves, others are API errors:
+    """Worded as the Go SDK's OperationError; modelled exceptions have their own names, others are API errors:
     https://github.com/aws/smithy-go/blob/main/errors.go
     """
     meta = error.response.get("ResponseMetadata", {})

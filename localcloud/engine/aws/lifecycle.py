@@ -1,6 +1,6 @@
-"""The life of a resource, the same behind both doors: check, create, read, update, delete, on plain values.
+"""Lifecycle of a resource, shared by both entry points: check, create, read, update, delete, on plain values.
 
-Handlers say what AWS needs; this says what the engine needs: defaults, names, what the state is after a failure.
+Handlers implement what AWS needs. This module implements what the engine needs: defaults, names, state after failures.
 """
 
 import logging
@@ -18,15 +18,15 @@ from localcloud.engine.paths import Path, parse, restore, show
 log = logging.getLogger(__name__)
 
 DEFAULTS = "__defaults"
-"""The input in which the official provider keeps which inputs it filled in; the engine does not show it."""
+"""The input in which the official provider records the inputs that it filled in. The engine does not show it."""
 
 
 class OperationFailed(Exception):
-    """Nothing came of it."""
+    """The operation failed and changed nothing that the engine must record."""
 
 
 class InitializationFailed(Exception):
-    """The resource exists, but not as asked: the engine keeps `id` and `state` and tries again with the next update."""
+    """The resource exists, but not as requested: the engine keeps `id` and `state` and retries at the next update."""
 
     def __init__(self, id: str, state: State, reason: str) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class InitializationFailed(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An input that the resource cannot have."""
+    """An input that the resource does not accept."""
 
     path: str
     reason: str
@@ -44,18 +44,18 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Made:
-    """A resource as AWS has it."""
+    """A created resource: its id and its state in AWS."""
 
     id: str
     state: State
 
 
 def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
-    """The inputs with the name filled in, and everything in them that the handler does not know."""
+    """Return the inputs with the name filled in, and a refusal for every input that the handler does not support."""
     given = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
         Refusal(show(path), f'the local provider does not know "{show(path)}" of {resource.token}')
-        for path in _unknown_to(resource.props, given, ())
+        for path in _unsupported(resource.props, given, ())
     ]
     filled: list[str] = []
     rule = resource.auto_name
@@ -72,7 +72,7 @@ def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str,
     return {**given, DEFAULTS: filled}, refusals
 
 
-def _unknown_to(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path) -> list[Path]:
+def _unsupported(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path) -> list[Path]:
     found: list[Path] = []
     for name, value in given.items():
         here = (*path, name)
@@ -82,19 +82,22 @@ def _unknown_to(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path)
             parts = enumerate(value) if isinstance(value, list) else [(None, value)]
             for place, part in parts:
                 if isinstance(part, Mapping):
-                    found += _unknown_to(fields, part, here if place is None else (*here, place))
+                    found += _unsupported(fields, part, here if place is None else (*here, place))
     return found
 
 
 def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
-    """What `inputs` change about a resource in `state`."""
+    """Return what `inputs` change about a resource in `state`."""
     args = plain(inputs)
     found = compare(resource.props, state, args, [parse(text) for text in ignored])
     return found.forcing(resource.replacing(dict(state), args, found.keys))
 
 
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
-    """Two resources cannot have the same name at once: if the program names it, and not anew, the old one goes first."""
+    """Whether to delete the old resource before creating its replacement.
+
+    Two resources cannot share a name, so the answer is yes if the program sets the name and does not change it.
+    """
     rule = resource.auto_name
     if resource.delete_before_replace and difference.replaces:
         return True
@@ -105,7 +108,7 @@ def delete_before_replace(resource: Resource, inputs: Args, difference: Differen
 
 
 def previewed_creation(resource: Resource, inputs: Args) -> State:
-    """What a preview knows of a resource that does not exist: its inputs."""
+    """Return the state that a preview shows for a resource yet to be created: its inputs."""
     state = plain(inputs)
     for text in resource.nested_outputs:
         head, *rest = parse(text)
@@ -124,44 +127,45 @@ def _with_unknown(value: Any, path: Path) -> Any:
 
 
 def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
-    """Make it. What is made and then fails is an `InitializationFailed` with the inputs as its state: see `Partial`."""
+    """Create the resource. If it exists but creation failed, raise `InitializationFailed` with the inputs as state:
+    see `Partial`."""
     args = plain(inputs)
-    doing = f"creating {resource.title} ({_called(resource, args) or logical})"
+    doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
         id = resource.create(aws, args)
     except Partial as error:
         seen = _seen_after_failure(resource, aws, error.id, args)
-        state = _finished(resource, error.id, {**seen, **args}, args)
+        state = _complete_state(resource, error.id, {**seen, **args}, args)
         raise InitializationFailed(error.id, state, explain(doing, error)) from error
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
     doing = f"reading {resource.title} ({id})"
     try:
         found = resource.read(aws, id, args)
     except Exception as error:
-        _note(doing, error)
-        raise InitializationFailed(id, _finished(resource, id, args, args), explain(doing, error)) from error
+        _log_unexpected(doing, error)
+        raise InitializationFailed(id, _complete_state(resource, id, args, args), explain(doing, error)) from error
     if found is None:
         raise OperationFailed(f"{doing}: couldn't find resource")
-    return Made(id, _finished(resource, id, found, args))
+    return Made(id, _complete_state(resource, id, found, args))
 
 
 def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
-    """The resource as AWS has it now; None when it is gone."""
+    """Return the resource's current state in AWS, or None if it is gone."""
     doing = f"reading {resource.title} ({id})"
     try:
         state = resource.read(aws, id, known)
     except Gone:
         return None
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
-    return None if state is None else _finished(resource, id, state, known)
+    return None if state is None else _complete_state(resource, id, state, known)
 
 
 def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
-    """The inputs as a refresh records them: those that were given, as AWS has them now; all there are after an import."""
+    """Return the inputs that a refresh records: the given ones with AWS's current values, or all after an import."""
     if not inputs:
         found = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
         return {**found, DEFAULTS: []}
@@ -173,10 +177,10 @@ def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
 
 
 def previewed_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
-    """What a preview knows of a resource that an update will change."""
+    """Return the state that a preview shows for a resource to be updated."""
     changed = difference(resource, state, inputs, ignored).keys
     kept = {name: value for name, value in state.items() if name not in changed}
-    news = {name: value for name, value in _respecting(state, inputs, ignored).items() if name in changed}
+    news = {name: value for name, value in _with_ignored(state, inputs, ignored).items() if name in changed}
     for text in resource.nested_outputs:
         news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
     unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
@@ -184,51 +188,51 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
 
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
-    """Change it in place. After a failure the state is what AWS has, so that the next update does what is left to do."""
+    """Change the resource in place. After a failure, record AWS's state, so that the next update does the rest."""
     changed = difference(resource, state, inputs, ignored).keys
-    args = _respecting(state, inputs, ignored)
+    args = _with_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
     if changed:
         try:
             resource.update(aws, id, state, args, changed)
         except Exception as error:
-            _note(doing, error)
+            _log_unexpected(doing, error)
             seen = _seen_after_failure(resource, aws, id, state) or state
-            raise InitializationFailed(id, _finished(resource, id, seen, state), explain(doing, error)) from error
-    forgotten = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
-    found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in forgotten}, **args})
+            raise InitializationFailed(id, _complete_state(resource, id, seen, state), explain(doing, error)) from error
+    dropped = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
+    found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
     if found is None:
-        raise OperationFailed(f"{doing}: couldn't find resource; `pulumi refresh` takes it out of the state")
+        raise OperationFailed(f"{doing}: couldn't find resource; `pulumi refresh` removes it from the state")
     return found
 
 
 def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
-    """Remove it; what is gone already is removed."""
+    """Delete the resource. A resource that is already gone counts as deleted."""
     doing = f"deleting {resource.title} ({id})"
     try:
         resource.delete(aws, id, state)
     except Gone:
         return
     except Exception as error:
-        _note(doing, error)
+        _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
 
 
 def plain(inputs: Mapping[str, Any]) -> Args:
-    """Inputs as handlers take them: without what only the engine keeps."""
+    """Return the inputs for a handler: without those that only the engine uses."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
-def _respecting(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
-    """The inputs with what the program ignores as AWS has it, so that changing the rest does not change it back."""
+def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
+    """Return the inputs with AWS's values for ignored changes, so that an update does not revert them."""
     args = plain(inputs)
     for text in ignored:
         args = restore(args, state, parse(text))
     return {name: value for name, value in args.items() if name in inputs}
 
 
-def _finished(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
-    """The state with what AWS never tells, and in the program's own words where AWS's mean the same."""
+def _complete_state(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
+    """Return the state plus values that AWS never returns, and with the program's form of equivalent JSON documents."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():
         if name in known and (prop.write_only or (prop.json and same(prop, whole.get(name), known[name]))):
@@ -248,11 +252,11 @@ def _default(prop: Prop, value: object) -> bool:
     return value is None or (prop.default is not None and same(prop, value, prop.default))
 
 
-def _called(resource: Resource, args: Args) -> str | None:
+def _name_of(resource: Resource, args: Args) -> str | None:
     name = args.get(resource.auto_name.property) if resource.auto_name else None
     return str(name) if name else None
 
 
-def _note(doing: str, error: Exception) -> None:
+def _log_unexpected(doing: str, error: Exception) -> None:
     if not isinstance(error, EXPECTED):
         log.error("%s", doing, exc_info=error)

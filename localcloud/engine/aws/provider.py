@@ -21,22 +21,22 @@ from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFaile
 from localcloud.engine.aws.resource import RESOURCES, Aws, Prop, Resource
 from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SERVICES = ("ec2", "iam", "eks", "autoscaling", "efs", "s3", "kms", "logs")
 PROVIDER_PROPS = {"region": Prop(replace=True)}
-"""A provider in another region is another provider, and all its resources move with it."""
+"""Changing the region replaces the provider and all its resources."""
 
 
 class UnknownType(Exception):
-    """No handler for the token."""
+    """The provider has no handler for the type token."""
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves any number of engine runs, each with its own configuration."""
+    """Provider for any number of Pulumi operations, each with its own configuration."""
 
     def __init__(self, version: str, endpoint: str) -> None:
         self.version = version
@@ -56,7 +56,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """As the official provider: what runs goes on to its end, and the engine waits for it."""
+        """Let running operations finish while the engine waits, like the official provider."""
         return empty_pb2.Empty()
 
     # The provider's own configuration
@@ -152,21 +152,23 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
         return self._answer(request, context, answer)
 
-    # What the program does not use
+    # Unsupported calls
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no functions, and {request.tok} is one")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no functions, so it cannot invoke {request.tok}")
 
     def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no components, and {request.type} is one")
+        context.abort(
+            grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no components, so it cannot construct {request.type}"
+        )
 
     def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no methods, and {request.tok} is one")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the local provider has no methods, so it cannot call {request.tok}")
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
-        """Find the handler and the configuration; turn what goes wrong into what the engine understands."""
+        """Find the handler and the configuration, and convert failures into gRPC errors for the engine."""
         began = time.monotonic()
-        gone = hung_up(context)
+        gone = disconnected(context)
         try:
             aws = self.configurations.find(context.peer(), request.urn)
             with clients.until(gone):
@@ -181,7 +183,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 class _Unfinished(Exception):
-    """An `InitializationFailed` with its state as it goes over the wire."""
+    """An `InitializationFailed` with its state in wire format."""
 
     def __init__(self, cause: InitializationFailed, properties: Any) -> None:
         super().__init__(str(cause))
@@ -189,7 +191,7 @@ class _Unfinished(Exception):
 
 
 def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:
-    """What is secret in the inputs is in the outputs; `tagsAll` repeats `tags`."""
+    """Inputs that are secret stay secret in the outputs; `tagsAll` repeats `tags`."""
     return {**secrets, "tagsAll": secrets["tags"]} if "tags" in secrets else secrets
 
 

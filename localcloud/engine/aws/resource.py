@@ -1,7 +1,7 @@
-"""A resource type of the provider stand-in: which inputs it takes and how AWS makes, shows, changes and removes it.
+"""Resource types of the provider emulator: the inputs they accept, and how to create, read, update and delete them.
 
-One `Resource` per Pulumi token serves both doors, the gRPC provider and the unit tests' mocks. Handlers see plain values only:
-unknowns, secrets, previews and diffs are the business of the doors.
+One `Resource` per Pulumi token serves both entry points, the gRPC provider and the unit tests' mocks. Handlers see only
+plain values: the entry points handle unknowns, secrets, previews and diffs.
 """
 
 import os
@@ -19,27 +19,27 @@ PAUSE_GROWTH = 1.5
 PAUSE_LIMIT = 40
 
 Args = dict[str, Any]
-"""Inputs of a resource in Pulumi's camelCase, plain values."""
+"""Inputs of a resource as plain values, in Pulumi's camelCase."""
 State = dict[str, Any]
-"""Outputs of a resource: its inputs as AWS has them, and what AWS computed."""
+"""Outputs of a resource: its inputs as AWS reports them, and values that AWS computed."""
 
 
 @dataclass(frozen=True)
 class Prop:
-    """One input property, and how the official provider treats it."""
+    """An input property, and how the official provider treats it."""
 
     replace: bool = False
-    """A new value makes a new resource (Terraform: ForceNew)."""
+    """Changing the value replaces the resource (Terraform: ForceNew)."""
     unordered: bool = False
-    """A list that is a set: order has no meaning."""
+    """The list is a set: order has no meaning."""
     json: bool = False
     """Text compared as a JSON document."""
     write_only: bool = False
-    """AWS never returns it: the state keeps what was given."""
+    """AWS never returns it: the state keeps the input."""
     default: Any = None
-    """What the official provider assumes where nothing is given; None: whatever AWS chose."""
+    """The official provider's default; None means AWS chooses."""
     fields: Mapping[str, "Prop"] | None = None
-    """Properties of the object, or of each object of the list."""
+    """Properties of the object, or of each object in the list."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,25 @@ class AutoName:
     max_length: int = 255
     separator: str = "-"
     prefix: str = ""
-    """What AWS wants every name of the type to begin with."""
+    """Prefix that AWS requires in every name of the type."""
     lower: bool = False
     unless: tuple[str, ...] = ("namePrefix",)
-    """Properties that, when given, keep Pulumi from naming."""
+    """Properties that disable automatic naming when set."""
 
 
 @dataclass
 class Aws:
-    """AWS as one provider instance sees it: an account, a region, and the engine run it works for."""
+    """AWS as one provider instance sees it: an account, a region, and the Pulumi operation it serves."""
 
     region: str
     endpoint: str | None = field(default_factory=lambda: os.environ.get("AWS_ENDPOINT_URL"))
     poll_seconds: float = 0.05
-    """First pause between two looks at a status; grows up to 40 times."""
+    """First pause between two polls of a status; grows up to 40 times."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """Set when the engine is gone: every wait ends."""
+    """Set when the engine is gone, which ends every wait."""
 
     def client(self, service: str) -> Any:
-        """The boto3 client of a service; thread safe, made once."""
+        """Return the boto3 client of a service; thread-safe, created once."""
         return clients.client(service, self.region, self.endpoint)
 
     @property
@@ -80,7 +80,7 @@ class Aws:
         return clients.identity(self.region, self.endpoint)["Arn"].split(":")[1]
 
     def wait(self, what: str, look: Callable[[], T | None], *, timeout: float) -> T:
-        """Call `look` until it returns something other than None; `Failed` in `look` ends the wait with its text."""
+        """Call `look` until it returns a value other than None. If `look` raises `Failed`, the wait ends with it."""
         deadline = time.monotonic() + timeout
         pause = self.poll_seconds
         while (seen := look()) is None:
@@ -93,9 +93,9 @@ class Aws:
 
 
 class Failed(Exception):
-    """AWS took the request but the resource did not come up: the text is what the official provider would say.
+    """AWS accepted the request, but the resource did not come up. The text is the official provider's message.
 
-    Raised in `create` it means that nothing exists. Where something does (a node group that ended CREATE_FAILED), raise
+    Raised in `create`, it means that nothing exists. If something does exist (a node group in CREATE_FAILED), raise
     `Partial`.
     """
 
@@ -105,61 +105,61 @@ class Gone(Exception):
 
 
 class Resource(ABC):
-    """One resource type. Instances have no state of their own."""
+    """A resource type. Instances are stateless."""
 
     token: ClassVar[str]
     """Pulumi's type token, e.g. `aws:ec2/vpc:Vpc`."""
     title: ClassVar[str]
-    """The name that errors use, e.g. `EC2 VPC`."""
+    """The name used in errors, e.g. `EC2 VPC`."""
     props: ClassVar[Mapping[str, Prop]]
-    """Every input that the handler consumes; any other is refused."""
+    """Every input that the handler supports; any other is refused."""
     auto_name: ClassVar[AutoName | None] = None
     delete_before_replace: ClassVar[bool] = False
-    """Two of a kind cannot stand side by side, so the official provider deletes the old one first, whatever its name is."""
+    """Old and new resource cannot coexist, so the official provider deletes the old one first, whatever its name."""
     recomputed: ClassVar[frozenset[str]] = frozenset()
-    """Outputs that a preview of an update does not know yet."""
+    """Outputs that are unknown in the preview of an update."""
     nested_outputs: ClassVar[frozenset[str]] = frozenset()
-    """What AWS adds inside of an input's object, e.g. `vpcConfig.clusterSecurityGroupId`: unknown in a preview of a creation.
+    """Outputs inside an input object, e.g. `vpcConfig.clusterSecurityGroupId`: unknown in the preview of a creation.
 
-    Outputs beside the inputs need no word: a preview leaves them out, and the SDK takes what is left out for unknown.
+    Top-level outputs need not be listed: a preview omits them, and the SDK treats omitted outputs as unknown.
     """
 
     @abstractmethod
     def create(self, aws: Aws, args: Args) -> str:
-        """Make it and wait until it is usable; return the id. Must be safe to call `read` right after.
+        """Create the resource, wait until it is usable, and return its id. An immediate `read` must be safe.
 
-        When AWS made something and then failed, raise `Partial` with the id.
+        If AWS created something and then failed, raise `Partial` with the id.
         """
 
     @abstractmethod
     def read(self, aws: Aws, id: str, known: State) -> State | None:
-        """The state as AWS has it now (every input it can return, and the outputs); None when it is gone."""
+        """Return the current state in AWS (all inputs that it returns, and the outputs), or None if it is gone."""
 
     def recomputes(self, changed: frozenset[str]) -> frozenset[str]:
-        """The `recomputed` outputs that a change of these inputs makes unknown: all, unless a handler knows better."""
+        """Return the `recomputed` outputs that changing these inputs makes unknown: all of them unless overridden."""
         return self.recomputed
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Those of the changed inputs that need a new resource because of what they change from or to: none by themselves."""
+        """Return the changed inputs whose old or new value requires a replacement: none unless overridden."""
         return frozenset()
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """Bring the changed top-level properties about in place."""
+        """Apply the changed top-level properties in place."""
         raise Failed(f"{self.token}: cannot change {', '.join(sorted(changed))} in place")
 
     @abstractmethod
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Remove it and wait until it is gone. Already gone is fine."""
+        """Delete the resource and wait until it is gone. A resource that is already gone is not an error."""
 
 
 class Partial(Exception):
-    """Created, but not to the end: the engine records the id and the failure.
+    """The resource was created, but not completely: the engine records the id and the failure.
 
-    What follows is what the official provider does (Terraform's `SetId` before the wait, then the bridge's initialization error):
-    the update fails, the resource is in the state with the inputs that were asked for, and the next `up` runs an update
-    without any change, which asks AWS for nothing and clears the error. So a node group that ended CREATE_FAILED stays as
-    it is, and an attribute that was not set stays unset until a refresh shows it. `replace_on_changes=["#initerror"]` (or
-    `"*"`) in the program makes the engine replace such a resource instead, after a failed update too.
+    The consequences match the official provider (Terraform's `SetId` before the wait, then the bridge's initialization
+    error): the update fails, the state contains the resource with the requested inputs, and the next `up` runs an
+    update without changes, which sends nothing to AWS and clears the error. So a node group in CREATE_FAILED stays as
+    it is, and an attribute that was not set stays unset until a refresh detects it. `replace_on_changes=["#initerror"]`
+    (or `"*"`) in the program makes the engine replace such a resource instead, after a failed update too.
     https://github.com/pulumi/pulumi-terraform-bridge/blob/main/pkg/tfbridge/provider.go (Create, Update)
     https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
     https://github.com/pulumi/pulumi/pull/7226
@@ -176,6 +176,6 @@ RESOURCES: dict[str, Resource] = {}
 
 
 def register(cls: type[Resource]) -> type[Resource]:
-    """Class decorator: put the handler into `RESOURCES`."""
+    """Class decorator: add the handler to `RESOURCES`."""
     RESOURCES[cls.token] = cls()
     return cls

@@ -1,4 +1,4 @@
-"""The AWS provider stand-in, served."""
+"""gRPC server of the AWS provider emulator."""
 
 import os
 
@@ -15,13 +15,13 @@ def plugin_version() -> str:
 
 
 def endpoint() -> str:
-    """Where the local AWS is; never AWS itself. Raises NoEndpoint."""
+    """Return the local AWS's endpoint, never that of real AWS. Raises NoEndpoint."""
     url = os.environ.get("AWS_ENDPOINT_URL")
     if not url:
-        raise NoEndpoint("AWS_ENDPOINT_URL is not set: the local provider works on a local AWS only")
+        raise NoEndpoint("AWS_ENDPOINT_URL is not set: the local provider works only with a local AWS")
     return url
 
 
 def start(port: int, url: str) -> tuple[grpc.Server, int]:
-    """A running server and its port."""
+    """Start the server; return it and its port."""
     return process.start(Provider(plugin_version(), url), "provider", port)

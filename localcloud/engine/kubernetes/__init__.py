@@ -1,1 +1,1 @@
-"""Stand-in for the official Kubernetes provider: serves pulumi_kubernetes to Pulumi engines."""
+"""Emulator of Pulumi's Kubernetes provider: serves pulumi_kubernetes to Pulumi engines."""

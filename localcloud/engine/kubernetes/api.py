@@ -1,4 +1,4 @@
-"""Requests to an API server, as plain HTTP. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
+"""HTTP requests to an API server. https://kubernetes.io/docs/reference/using-api/api-concepts/"""
 
 import json
 import ssl
@@ -17,28 +17,28 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
 CONNECT_SECONDS = 40.0
-"""Longer than the local cloud keeps connections waiting while it restarts an API server: localcloud/kubernetes/loopback.py."""
+"""Longer than localcloud/kubernetes/loopback.py holds connections while it restarts an API server."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10
-"""Of requests that the server asks to repeat, as client-go does."""
+"""Retries of requests that the server asks to repeat, like in client-go."""
 LONGEST_PAUSE_SECONDS = 5.0
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
-"""JSON is YAML. https://kubernetes.io/docs/reference/using-api/server-side-apply/"""
+"""JSON is valid YAML. https://kubernetes.io/docs/reference/using-api/server-side-apply/"""
 
 
 class Unreachable(Exception):
-    """No answer at all."""
+    """The server did not respond."""
 
 
 class ApiError(Exception):
-    """The server's refusal."""
+    """An error returned by the server."""
 
     def __init__(self, code: int, status: Mapping[str, Any]) -> None:
-        super().__init__(str(status.get("message") or f"the server answered with status {code}"))
+        super().__init__(str(status.get("message") or f"the server responded with status {code}"))
         self.code = code
         self.reason = str(status.get("reason") or "")
         self.details: Mapping[str, Any] = status.get("details") or {}
@@ -65,7 +65,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server; any number of threads."""
+    """Thread-safe client of one API server."""
 
     def __init__(self, access: Access, credentials: Credentials, read_seconds: float = READ_SECONDS) -> None:
         self.server = access.server
@@ -84,12 +84,12 @@ class Api:
     def request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content_type: str = JSON
     ) -> Object:
-        """The answer's object. Raises ApiError and Unreachable."""
+        """Send a request and return the object in the response. Raises ApiError and Unreachable."""
         for attempt in range(RETRIES + 1):
             try:
-                answer = self._send(method, path, query, body, content_type, anew=False)
+                answer = self._send(method, path, query, body, content_type, renew=False)
                 if answer.status == 401 and self._credentials.renewable:
-                    answer = self._send(method, path, query, body, content_type, anew=True)
+                    answer = self._send(method, path, query, body, content_type, renew=True)
             except (urllib3.exceptions.HTTPError, NoCredential) as error:
                 if attempt < RETRIES and _may_be_repeated(error, method, content_type, body):
                     time.sleep(0.1 * (attempt + 1))
@@ -103,10 +103,10 @@ class Api:
         raise AssertionError("the last attempt returns or raises")
 
     def watch(self, path: str, seconds: int, stop: threading.Event, **query: str) -> Iterator[Object]:
-        """Events as they come, for some seconds; ends early when the server ends it or `stop` is set."""
-        asked = {**query, "watch": "true", "timeoutSeconds": str(seconds)}
+        """Yield events for some seconds, or until the server ends the watch or `stop` is set."""
+        parameters = {**query, "watch": "true", "timeoutSeconds": str(seconds)}
         try:
-            answer = self._send("GET", path, asked, None, JSON, anew=False, stream=True, read_seconds=seconds + 5.0)
+            answer = self._send("GET", path, parameters, None, JSON, renew=False, stream=True, read_seconds=seconds + 5.0)
         except (urllib3.exceptions.HTTPError, NoCredential) as error:
             raise Unreachable(self._explain("GET", path, error)) from error
         try:
@@ -126,12 +126,12 @@ class Api:
         body: Any,
         content_type: str,
         *,
-        anew: bool,
+        renew: bool,
         stream: bool = False,
         read_seconds: float | None = None,
     ) -> Any:
         headers = {"Accept": JSON, "User-Agent": "local-kubernetes-provider"}
-        if authorization := self._credentials.header(anew=anew):
+        if authorization := self._credentials.header(renew=renew):
             headers["Authorization"] = authorization
         if body is not None:
             headers["Content-Type"] = content_type
@@ -145,7 +145,7 @@ class Api:
         )
 
     def _explain(self, method: str, path: str, error: Exception) -> str:
-        """Without the library's own objects in the text."""
+        """Describe an error without the library's objects in the text."""
         origin: BaseException = error
         while (deeper := origin.__cause__ or origin.__context__) is not None:
             origin = deeper
@@ -153,10 +153,11 @@ class Api:
 
 
 def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any) -> bool:
-    """An API server that ends closes connections, also those on which a request is on its way; another one answers soon.
+    """Whether a request can be retried after its connection failed.
 
-    Where the connection did not come about nothing was sent. Else it must do no harm if the request was heard twice: what is
-    created by its name is refused the second time, what is to get a name would be there twice.
+    An API server that stops closes connections with requests in flight, and another one takes over soon. If no
+    connection was established, nothing was sent. Otherwise, processing the request twice must be harmless: creating an
+    object by name fails the second time, but an object with a generated name would be created twice.
     """
     if isinstance(error, urllib3.exceptions.SSLError):
         return not isinstance(error.args[0], ssl.SSLCertVerificationError)
@@ -197,7 +198,7 @@ def _tls(access: Access) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.certificate and access.key:
-        with tempfile.TemporaryDirectory() as folder:  # OpenSSL reads key pairs from files only
+        with tempfile.TemporaryDirectory() as folder:  # OpenSSL reads key pairs only from files
             pair = Path(folder, "pair.pem")
             pair.touch(mode=0o600)
             pair.write_bytes(access.certificate + b"\n" + access.key)

@@ -1,4 +1,4 @@
-"""Creating and updating objects, for real and as dry runs."""
+"""Create and update objects, including dry runs."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ FIRST_PAUSE_SECONDS = 1.0
 def created(
     cluster: Cluster, inputs: Object, manager: str, log: ResourceLog, gone: Callable[[], bool], *, dry_run: bool
 ) -> Object:
-    """The new object. What it needs may still be on its way: a namespace, a definition.
+    """Create an object, retrying while its namespace or definition does not exist yet.
 
     Raises ApiError, NoSuchKind and Unreachable.
     """
@@ -28,8 +28,8 @@ def created(
         try:
             return _created(cluster, inputs, manager, dry_run=dry_run)
         except (ApiError, NoSuchKind) as error:
-            hopeless = isinstance(error, ApiError) and (not error.not_found or (dry_run and error.namespace_missing))
-            if hopeless or attempt == RETRIES or gone():
+            permanent = isinstance(error, ApiError) and (not error.not_found or (dry_run and error.namespace_missing))
+            if permanent or attempt == RETRIES or gone():
                 raise
             log.status(f"Retry #{attempt}; creation failed: {error}")
         time.sleep(pause)
@@ -39,7 +39,7 @@ def created(
 
 def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
     if not cluster.discovery.find(Kind.of(inputs)).namespaced:
-        inputs = objects.with_metadata(inputs, namespace=None)  # was assumed before the kind was known
+        inputs = objects.with_metadata(inputs, namespace=None)  # the namespace was assumed before the kind was known
     if not cluster.settings.upsert:
         return cluster.create(inputs, managed_fields.CREATOR, dry_run=dry_run)
     forced = dry_run or is_forced(cluster, inputs)
@@ -47,9 +47,9 @@ def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -
 
 
 def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignored: Iterable[Path], *, dry_run: bool) -> Object:
-    """The object as the inputs want it. `live` is as the server has it now. Raises as `created`."""
+    """Update the object to match the inputs. `live` is its current state. Raises the same errors as `created`."""
     if Kind.of(inputs) == DEFINITION:
-        # As `kubectl replace`: the whole definition at once, with its objects left alone.
+        # Like `kubectl replace`: replace the whole definition at once and keep its objects.
         version = nested(live, "metadata", "resourceVersion")
         return cluster.replace(objects.with_metadata(inputs, resourceVersion=version), manager, dry_run=dry_run)
     forced = is_forced(cluster, inputs) or not managed_fields.entries(live)
@@ -57,12 +57,12 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
         forced = forced or managed_fields.has_predecessor(live)
     else:
         live = _taken_over(cluster, live, manager)
-    wanted = _respecting(inputs, live, manager, ignored)
+    wanted = _with_ignored(inputs, live, manager, ignored)
     return cluster.apply(wanted, manager, force=forced, dry_run=dry_run)
 
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
-    """What the server would make of inputs, for a comparison; None where it would refuse them, or cannot say."""
+    """Return the object that the server would store for inputs, or None if it refuses them or lacks the kind."""
     try:
         return cluster.apply(inputs, manager, force=True, dry_run=True)
     except (ApiError, NoSuchKind):
@@ -70,12 +70,12 @@ def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
 
 
 def is_forced(cluster: Cluster, inputs: Object) -> bool:
-    """Whether fields are taken from whoever owns them."""
+    """Whether to take over fields from other owners."""
     return cluster.settings.patch_force or objects.is_true(inputs, objects.PATCH_FORCE)
 
 
 def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
-    """Fields that were made in another name are the resource's own from now on, so that removing one removes it."""
+    """Transfer fields from earlier managers to the resource's own, so that removing an input removes its field."""
     entries = managed_fields.taken_over(live, manager)
     if entries is None:
         return live
@@ -89,12 +89,12 @@ def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
     )
 
 
-def _respecting(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
-    """What the program ignores stays as it is: left out where it is another's, repeated where it is ours."""
+def _with_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
+    """Keep ignored fields unchanged: omit those that another manager owns, repeat our own."""
     for path in ignored:
         names = [str(part) for part in path]
-        theirs = managed_fields.owned_by_others(live, names, manager)
-        inputs = _without(inputs, names) if theirs else restore(inputs, live, path)
+        foreign = managed_fields.owned_by_others(live, names, manager)
+        inputs = _without(inputs, names) if foreign else restore(inputs, live, path)
     return inputs
 
 

@@ -1,4 +1,4 @@
-"""An object as Pulumi's state keeps it: the live object, and beside it the inputs that made it, as the official provider does."""
+"""Objects in Pulumi's state: the live object and the inputs that created it, like in the official provider."""
 
 import secrets as randomness
 from collections.abc import Mapping
@@ -13,35 +13,35 @@ INPUTS, API_VERSION, FIELD_MANAGER = "__inputs", "__initialApiVersion", "__field
 SUFFIX_BYTES = 4
 
 Masks = dict[str, Secrets]
-"""Which parts of an object are secret."""
+"""The secret parts of an object."""
 
 
 def field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """The name under which the resource's fields are applied: the annotation's, or a random one for life."""
+    """Return the field manager for the resource: from the annotation, or a random name that never changes."""
     named = objects.annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 
 
-def state_of(live: Object, inputs: Object, told: Masks, manager: str) -> tuple[Object, Masks]:
-    """What the engine records, and what of it is secret: what is secret in the inputs, and the data of Secrets."""
+def state_of(live: Object, inputs: Object, given: Masks, manager: str) -> tuple[Object, Masks]:
+    """Return the state for the engine and its secret parts: those of the inputs, and the data of Secrets."""
     shown, kept = objects.to_pulumi(live), objects.to_pulumi(inputs)
-    secret = masks(live, told)
+    secret = masks(live, given)
     state = {**shown, INPUTS: kept, API_VERSION: inputs.get("apiVersion") or live.get("apiVersion"), FIELD_MANAGER: manager}
-    return state, {**secret, INPUTS: masks(inputs, told)}
+    return state, {**secret, INPUTS: masks(inputs, given)}
 
 
 def split(state: Mapping[str, Any]) -> tuple[Object, Object]:
-    """The inputs and the live object in a state."""
+    """Return the inputs and the live object from a state."""
     live = {name: value for name, value in state.items() if name not in (INPUTS, API_VERSION, FIELD_MANAGER)}
     return objects.from_pulumi(state.get(INPUTS) or {}), objects.from_pulumi(live)
 
 
-def masks(obj: Mapping[str, Any], told: Masks) -> Masks:
-    """What of an object is secret when this of its inputs is."""
-    found = {name: _narrowed(obj[name], secret) for name, secret in told.items() if name in obj}
+def masks(obj: Mapping[str, Any], given: Masks) -> Masks:
+    """Return the secret parts of an object, given those of its inputs."""
+    found = {name: _narrowed(obj[name], secret) for name, secret in given.items() if name in obj}
     if obj.get("kind") == "Secret":
         found = merge(found, {name: True for name in ("data", "stringData") if name in obj})
-        if told.get("stringData") and "data" in obj:
+        if given.get("stringData") and "data" in obj:
             found["data"] = True
         if objects.annotation(obj, LAST_APPLIED):
             found = merge(found, {"metadata": {"annotations": {LAST_APPLIED: True}}})
@@ -49,7 +49,7 @@ def masks(obj: Mapping[str, Any], told: Masks) -> Masks:
 
 
 def _narrowed(value: Any, secret: Secrets) -> Secrets:
-    """As deep as the value goes: where it has another form than the input, all of it is secret."""
+    """Limit secrets to existing parts of the value. A value of another type than the input is entirely secret."""
     if not isinstance(secret, dict):
         return secret
     if not isinstance(value, Mapping):

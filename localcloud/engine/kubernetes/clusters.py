@@ -1,7 +1,7 @@
-"""Who is talking: every provider instance of an engine run has a connection of its own.
+"""Clusters by connection: every provider instance of a Pulumi operation has its own connection.
 
-Where a connection broke and came back under another address, the stack in the resource's URN leads to the configuration that
-it had, unless that stack has several clusters.
+If a connection breaks and reconnects from another address, the stack in the resource's URN identifies its
+configuration, unless that stack has several clusters.
 """
 
 import threading
@@ -10,15 +10,15 @@ from collections import OrderedDict
 from localcloud.engine.kubernetes.cluster import Cluster
 
 REMEMBERED = 512
-"""Connections; the oldest are forgotten."""
+"""Maximum number of connections; the oldest are forgotten."""
 
 
 class NotConfigured(Exception):
-    """A request came before, or without, a configuration."""
+    """A request arrived before, or without, a configuration."""
 
 
 class Clusters:
-    """The configured provider instances of all engine runs there are."""
+    """The configured provider instances of all current Pulumi operations."""
 
     def __init__(self) -> None:
         self._by_peer: OrderedDict[str, Cluster] = OrderedDict()
@@ -26,7 +26,7 @@ class Clusters:
         self._lock = threading.Lock()
 
     def forget(self, peer: str) -> None:
-        """A new connection: whoever had this address before is gone."""
+        """Forget the previous user of this address: a new connection has replaced it."""
         with self._lock:
             self._by_peer.pop(peer, None)
 
@@ -40,7 +40,7 @@ class Clusters:
                     known.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Cluster:
-        """Raises NotConfigured."""
+        """Return the cluster of a connection or stack. Raises NotConfigured."""
         with self._lock:
             cluster = self._by_peer.get(peer)
             candidates = list(self._by_stack.get(_stack(urn), {}).values())

@@ -1,4 +1,4 @@
-"""Tokens for requests: from the kubeconfig itself, a file, or a program such as `aws eks get-token`."""
+"""Credentials for requests: from the kubeconfig itself, a file, or a program such as `aws eks get-token`."""
 
 import base64
 import json
@@ -14,28 +14,28 @@ from localcloud.engine.kubernetes.kubeconfig import Access, Exec
 
 PATIENCE_SECONDS = 60.0
 EARLY_SECONDS = 30.0
-"""A token is renewed before it ends, so that a request on its way does not meet the end."""
+"""Tokens are renewed this long before they expire, so that none expires with a request in flight."""
 OWN_VARIABLES = ("AWS_", "HOME", "PATH", "KUBE")
-"""What the credential of a program may depend on."""
+"""Environment variables that a program's credential may depend on, by prefix."""
 
 
 class NoCredential(Exception):
-    """The program failed; the text has its own words."""
+    """The program failed; the text has its output."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token and when it ends, in seconds since the epoch."""
+    """A token and when it expires, in seconds since the epoch."""
 
     value: str
-    ends: float | None
+    expires: float | None
 
     def is_fresh(self) -> bool:
-        return self.ends is None or time.time() < self.ends - EARLY_SECONDS
+        return self.expires is None or time.time() < self.expires - EARLY_SECONDS
 
 
 class Credentials:
-    """The Authorization header of one cluster's requests; tokens of programs are shared by all who would get the same."""
+    """Authorization headers for one cluster. Tokens from programs are shared between equal configurations."""
 
     _tokens: dict[object, Token] = {}
     _locks: dict[object, threading.Lock] = {}
@@ -45,28 +45,28 @@ class Credentials:
         self._access = access
         self._environment = environment
 
-    def header(self, *, anew: bool = False) -> str | None:
-        """None where the client certificate is all there is. `anew` after the server did not take the last one."""
+    def header(self, *, renew: bool = False) -> str | None:
+        """Return the header, or None with only a client certificate. `renew` after the server rejected a token."""
         if self._access.basic:
             return "Basic " + base64.b64encode(":".join(self._access.basic).encode()).decode()
         if self._access.token_file:
             return "Bearer " + Path(self._access.token_file).read_text().strip()
         if self._access.token:
             return f"Bearer {self._access.token}"
-        return f"Bearer {self._from_program(self._access.exec, anew)}" if self._access.exec else None
+        return f"Bearer {self._from_program(self._access.exec, renew)}" if self._access.exec else None
 
     @property
     def renewable(self) -> bool:
         return self._access.exec is not None
 
-    def _from_program(self, program: Exec, anew: bool) -> str:
+    def _from_program(self, program: Exec, renew: bool) -> str:
         settings = sorted((name, value) for name, value in self._environment.items() if name.startswith(OWN_VARIABLES))
         key = (program, tuple(settings))
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             token = self._tokens.get(key)
-            if token is None or anew or not token.is_fresh():
+            if token is None or renew or not token.is_fresh():
                 token = self._tokens[key] = _run(program, self._environment)
             return token.value
 
@@ -92,7 +92,9 @@ def _run(program: Exec, environment: Mapping[str, str]) -> Token:
         )
     try:
         status = json.loads(ran.stdout)["status"]
-        ends = status.get("expirationTimestamp")
-        return Token(str(status["token"]), datetime.fromisoformat(ends.replace("Z", "+00:00")).timestamp() if ends else None)
+        expires = status.get("expirationTimestamp")
+        return Token(
+            str(status["token"]), datetime.fromisoformat(expires.replace("Z", "+00:00")).timestamp() if expires else None
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoCredential(f"getting credentials: {program.command} printed no ExecCredential with a token") from error

@@ -1,7 +1,7 @@
-"""What new inputs change about an object.
+"""Compare an object with new inputs.
 
-As the official provider: the last known live object, cut down to the shape of the inputs that made it, is compared with the new
-inputs. What the server would store unchanged, such as `0.5` CPUs for `500m`, is no change: that is asked of the server.
+Like the official provider, this compares the last known live object, pruned to the shape of the inputs that created it,
+with the new inputs. A dry run filters out changes that the server would store unchanged, such as `0.5` CPUs for `500m`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,25 +19,25 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Change:
-    """One place that differs."""
+    """One difference, at one path."""
 
     path: Path
     verb: Verb
     value: Any = None
-    """The new one; the old one of what goes."""
+    """The new value, or the old one of a deletion."""
     replace: bool = False
 
 
 def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterable[Path] = ()) -> list[Change]:
-    """All places that differ between pruned live object and inputs, those that match `patterns` with a new object."""
-    forcing, left_alone = tuple(patterns), tuple(ignored)
-    found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in left_alone)]
+    """Return all changes from the pruned live object to the inputs; those matching `patterns` require a replacement."""
+    forcing, excluded = tuple(patterns), tuple(ignored)
+    found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
     return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in found]
 
 
-def confirmed(changes: list[Change], live: Object, ask: Callable[[], Object | None]) -> list[Change]:
-    """The changes that are ones for the server, too: `ask` has its answer, or None where there is none."""
-    answer = ask()
+def confirmed(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
+    """Return the changes that also change the stored object, given by `query` (None if the server refuses it)."""
+    answer = query()
     if answer is None:
         return changes
     return [change for change in changes if change.verb == "delete" or not _same(_at(live, change), _at(answer, change))]
@@ -73,7 +73,7 @@ def _value(old: Any, new: Any, path: Path) -> Iterator[Change]:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Python takes True for 1."""
+    """Whether two values are equal, unlike Python distinguishing True from 1."""
     if isinstance(old, bool) is not isinstance(new, bool):
         return False
     return bool(old == new)

@@ -1,4 +1,4 @@
-"""Which kinds an API server has, and where. https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
+"""Kinds of an API server and their paths. https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api"""
 
 import threading
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ CLUSTER_WIDE = frozenset(
         "VolumeAttributesClass",
     }
 )
-"""Of Kubernetes' own groups: known without asking, for previews without a cluster."""
+"""Cluster-scoped kinds of Kubernetes' own groups, for previews without a cluster."""
 OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy", "extensions", "events")
 
 
 class NoSuchKind(Exception):
-    """The server does not have the kind; perhaps its definition is not there yet."""
+    """The server does not have the kind; its definition may not exist yet."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
@@ -60,10 +60,10 @@ class NoSuchKind(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where objects of a kind are."""
+    """The location of a kind's objects."""
 
     root: str
-    """Of the group and version: /api/v1, /apis/apps/v1."""
+    """Path of the group and version: /api/v1, /apis/apps/v1."""
     plural: str
     namespaced: bool
 
@@ -77,7 +77,7 @@ class Place:
 
 
 class Discovery:
-    """What the server told, remembered; definitions that the program brings along count as well."""
+    """Cached discovery results, plus the definitions in the program."""
 
     def __init__(self, api: Api | None) -> None:
         self._api = api
@@ -86,11 +86,11 @@ class Discovery:
         self._lock = threading.Lock()
 
     def find(self, kind: Kind) -> Place:
-        """Raises NoSuchKind."""
+        """Return the location of a kind's objects. Raises NoSuchKind."""
         with self._lock:
             places = self._known.get(kind.api_version, {})
         if kind.kind not in places:
-            places = self._ask(kind)
+            places = self._query(kind)
         if kind.kind not in places:
             raise NoSuchKind(kind)
         return places[kind.kind]
@@ -103,7 +103,7 @@ class Discovery:
         return True
 
     def namespaced(self, kind: Kind) -> bool:
-        """Also without a server. A kind that nobody knows yet is taken as namespaced, and creation corrects it."""
+        """Whether a kind is namespaced, also without a server. Unknown kinds count as namespaced until creation."""
         if kind.group in OWN_GROUPS or kind.group.endswith(".k8s.io"):
             if kind.kind in CLUSTER_WIDE:
                 return False
@@ -117,7 +117,7 @@ class Discovery:
             return True
 
     def announce(self, definition: Object) -> None:
-        """The program has a definition of a kind: its scope is known before the server knows the kind."""
+        """Record a definition from the program, so that its scope is known before the server has the kind."""
         spec = definition.get("spec")
         scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
         for version in nested(spec, "versions") or []:
@@ -125,11 +125,11 @@ class Discovery:
                 self._announced[Kind(group, version["name"], kind)] = scope == "Namespaced"
 
     def forget(self) -> None:
-        """A definition came or changed."""
+        """Clear the cache after a definition was created, changed or deleted."""
         with self._lock:
             self._known.clear()
 
-    def _ask(self, kind: Kind) -> dict[str, Place]:
+    def _query(self, kind: Kind) -> dict[str, Place]:
         if self._api is None:
             raise NoSuchKind(kind)
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"

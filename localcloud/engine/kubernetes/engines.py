@@ -1,4 +1,4 @@
-"""The engines that talk to us: their environment, which a plugin of their own would inherit, and their log."""
+"""Connected engines: their environment, which a plugin process would inherit, and their log."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 5.0
 
 
 def environment_of(peer: str) -> Mapping[str, str]:
-    """Variables of the engine at the other end of a connection, or our own where it cannot be seen."""
+    """Return the environment of the engine at the other end of a connection, or our own if it cannot be read."""
     process = _process(peer)
     try:
         return dict(os.environ) if process is None else process.environ()
@@ -27,7 +27,7 @@ def environment_of(peer: str) -> Mapping[str, str]:
 
 
 def _process(peer: str) -> psutil.Process | None:
-    """`ipv4:127.0.0.1:51234`, `ipv6:%5B::1%5D:51234`: whoever has that port as its own, and is not us."""
+    """Find the other process that uses the port in `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`."""
     port = unquote(peer).rpartition(":")[2]
     if not port.isdigit():
         return None
@@ -41,7 +41,7 @@ def _process(peer: str) -> psutil.Process | None:
 
 
 class EngineLogs:
-    """Where what we have to say of a resource is shown, by the engine's connection."""
+    """Log services of the engines, by connection."""
 
     def __init__(self) -> None:
         self._stubs: OrderedDict[str, engine_pb2_grpc.EngineStub] = OrderedDict()
@@ -49,7 +49,7 @@ class EngineLogs:
         self._lock = threading.Lock()
 
     def attach(self, peer: str, address: str) -> None:
-        """The engine tells where it listens."""
+        """Record the address of the engine's log service."""
         if not address:
             return
         with self._lock:
@@ -67,7 +67,7 @@ class EngineLogs:
 
 
 class ResourceLog:
-    """What is said of one resource, in the engine's display."""
+    """Messages about one resource in the engine's display."""
 
     def __init__(self, stub: engine_pb2_grpc.EngineStub | None, urn: str) -> None:
         self._stub = stub
@@ -75,22 +75,22 @@ class ResourceLog:
         self._last = ""
 
     def warning(self, text: str) -> None:
-        self._say(engine_pb2.WARNING, text, passing=False)
+        self._log(engine_pb2.WARNING, text, ephemeral=False)
 
     def info(self, text: str) -> None:
-        self._say(engine_pb2.INFO, text, passing=False)
+        self._log(engine_pb2.INFO, text, ephemeral=False)
 
     def status(self, text: str) -> None:
-        """Shown beside the resource while it is being worked on; an empty text takes it away."""
+        """Show a text beside the resource during the operation; an empty text removes it."""
         if text != self._last:
             self._last = text
-            self._say(engine_pb2.INFO, text, passing=True)
+            self._log(engine_pb2.INFO, text, ephemeral=True)
 
-    def _say(self, severity: Any, text: str, *, passing: bool) -> None:
+    def _log(self, severity: Any, text: str, *, ephemeral: bool) -> None:
         if self._stub is None:
             return
-        request = engine_pb2.LogRequest(severity=severity, message=text, urn=self._urn, streamId=0, ephemeral=passing)
+        request = engine_pb2.LogRequest(severity=severity, message=text, urn=self._urn, streamId=0, ephemeral=ephemeral)
         try:
             self._stub.Log(request, timeout=PATIENCE_SECONDS)
         except grpc.RpcError:
-            log.debug("the engine of %s does not listen", self._urn, exc_info=True)
+            log.debug("the engine of %s does not accept log messages", self._urn, exc_info=True)

@@ -1,4 +1,4 @@
-"""What can come of an operation that did not succeed, in the official provider's words."""
+"""Failures of operations, in the official provider's wording."""
 
 from collections.abc import Iterable
 
@@ -26,11 +26,11 @@ REMOVAL_HELP = (
 
 
 class OperationFailed(Exception):
-    """Nothing came of it."""
+    """The operation failed and changed nothing that the engine must record."""
 
 
 class InitializationFailed(Exception):
-    """The object exists, but not as asked: the engine keeps `id` and `state` and tries again with the next update."""
+    """The object exists, but not as requested: the engine keeps `id` and `state` and retries at the next update."""
 
     def __init__(self, id: str, state: Object, secrets: Masks, reasons: Iterable[str], inputs: Object | None = None) -> None:
         self.reasons = list(reasons)
@@ -39,11 +39,11 @@ class InitializationFailed(Exception):
         self.state = state
         self.secrets = secrets
         self.inputs = inputs
-        """For a refresh."""
+        """Inputs as read by a refresh."""
 
 
-def told(error: Exception, manager: str) -> str:
-    """The server's refusal, with help where the official provider has some. A conflict's own text names fields and owners."""
+def message_for(error: Exception, manager: str) -> str:
+    """Return the server's error plus the official provider's help text. A conflict's text names fields and owners."""
     if isinstance(error, ApiError) and error.already_exists:
         return f"{error}{EXISTS_HELP}"
     if isinstance(error, ApiError) and error.conflict:

@@ -1,4 +1,4 @@
-"""What a kubeconfig says about one cluster and how to get in.
+"""Kubeconfig: the address of a cluster and its credentials.
 
 https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 """
@@ -37,7 +37,7 @@ USER_FIELDS = (
 
 
 class BadKubeconfig(Exception):
-    """It cannot be read, or names something that it does not have."""
+    """The kubeconfig cannot be read, or references a missing entry."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Exec:
 
 @dataclass(frozen=True)
 class Access:
-    """A cluster's address and our way in."""
+    """A cluster's address and credentials."""
 
     server: str
     authority: bytes | None = None
-    """PEM."""
+    """In PEM format."""
     insecure: bool = False
     server_name: str | None = None
     proxy: str | None = None
@@ -78,11 +78,11 @@ class Kubeconfig:
     contexts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     current: str = ""
     folder: Path = Path()
-    """Relative paths in the file start here."""
+    """Base folder of relative paths in the file."""
 
     @classmethod
     def load(cls, path_or_content: str) -> "Kubeconfig":
-        """From a path, or from the text itself. Raises BadKubeconfig."""
+        """Load a kubeconfig from a path or from its content. Raises BadKubeconfig."""
         path = _path(path_or_content)
         try:
             parsed = yaml.safe_load(path.read_text() if path else path_or_content)
@@ -97,12 +97,12 @@ class Kubeconfig:
         return cls(**named, current=parsed.get("current-context") or "", folder=path.parent if path else Path())
 
     def active_cluster(self, context: str | None, cluster: str | None) -> Mapping[str, Any] | None:
-        """The entry of the cluster in use; None where there is none."""
+        """Return the entry of the cluster in use, or None."""
         chosen = self.contexts.get(context or self.current)
         return None if chosen is None else self.clusters.get(cluster or str(chosen.get("cluster")))
 
     def access(self, context: str | None = None, cluster: str | None = None) -> Access:
-        """The cluster that a context leads to. Raises BadKubeconfig."""
+        """Return the address and credentials for a context. Raises BadKubeconfig."""
         called = context or self.current
         if not called and not self.contexts:
             raise BadKubeconfig("invalid configuration: no configuration has been provided")
@@ -148,7 +148,7 @@ class Kubeconfig:
 
 
 def _path(path_or_content: str) -> Path | None:
-    """A text with line breaks is no path; one that names nothing is taken as content."""
+    """Return the path of an existing file, or None if the text is content. A text with line breaks is never a path."""
     if "\n" in path_or_content.strip() or path_or_content.lstrip().startswith("{"):
         return None
     path = Path(path_or_content).expanduser()

@@ -1,4 +1,4 @@
-"""The life of a resource: check, difference, create, read, update, delete, on plain values.
+"""Lifecycle of a resource: check, difference, create, read, update, delete, on plain values.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go
 """
@@ -15,14 +15,14 @@ from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.difference import Change, compare, confirmed
 from localcloud.engine.kubernetes.discovery import NoSuchKind
 from localcloud.engine.kubernetes.engines import ResourceLog
-from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, told
+from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, message_for
 from localcloud.engine.kubernetes.objects import DEFINITION, Object
 from localcloud.engine.kubernetes.shapes import pruned
 from localcloud.engine.kubernetes.tokens import Kind
-from localcloud.engine.kubernetes.waits.asked import BadCondition
 from localcloud.engine.kubernetes.waits.jobs import JOB
 from localcloud.engine.kubernetes.waits.scene import Scene
 from localcloud.engine.kubernetes.waits.wait import NotReady, Patience, seconds_for, unready, until_gone, until_ready
+from localcloud.engine.kubernetes.waits.wait_for import BadCondition
 from localcloud.engine.paths import parse
 
 REFUSALS = (ApiError, Unreachable, NoSuchKind, BadCondition)
@@ -32,14 +32,14 @@ UNREADY_PATH = '.metadata.annotations["pulumi.com/replaceUnready"]'
 
 @dataclass(frozen=True)
 class Task:
-    """One resource in one engine run."""
+    """One resource in one Pulumi operation."""
 
     cluster: Cluster
     kind: Kind
     urn: str
     log: ResourceLog
     gone: Callable[[], bool]
-    """The engine was killed, or asked us to stop."""
+    """Whether the engine was killed or canceled the operation."""
 
     def patience(self, inputs: Mapping[str, Any], custom: float) -> Patience:
         return Patience(seconds_for(inputs, custom), self.gone)
@@ -47,22 +47,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A resource as the engine records it."""
+    """The result for the engine to record."""
 
     id: str
     state: Object
     secrets: Masks
     inputs: Object | None = None
-    """After a refresh."""
+    """Set only by a refresh."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What an update would do."""
+    """The effect of an update."""
 
     changes: tuple[Change, ...]
     replaces: tuple[str, ...] = ()
-    """Reasons for a new object that are no change of a place."""
+    """Reasons for a replacement other than a changed field."""
     delete_first: bool = False
 
 
@@ -77,7 +77,7 @@ def check(
     proposed: str = "",
     disabled: bool = False,
 ) -> Object:
-    """The inputs with a name and a namespace. Raises naming.Unnamed."""
+    """Return the inputs with a name and a namespace. Raises naming.Unnamed."""
     obj = {"apiVersion": kind.api_version, "kind": kind.kind, **objects.from_pulumi(inputs)}
     obj = naming.named(
         objects.normalized({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
@@ -92,13 +92,13 @@ def check(
 
 
 def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], ignored: Iterable[str]) -> Difference:
-    """What `inputs` change about a resource in `state`."""
+    """Return what `inputs` change about a resource in `state`."""
     cluster = task.cluster
     old_inputs, live = checkpoint.split(state)
     new = _in_its_namespace(task, objects.normalized(objects.from_pulumi(inputs)))
     old = _in_its_namespace(task, pruned(live, objects.normalized(old_inputs)))
     if objects.name(new):
-        old = objects.with_metadata(old, name=objects.name(live))  # a name that the server made may be told later
+        old = objects.with_metadata(old, name=objects.name(live))  # the program may adopt a server-generated name later
     patterns = immutable.patterns(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,
@@ -108,7 +108,7 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
     if changes and not cluster.unreachable and not has_unknowns(new) and objects.identity(new) == objects.identity(live):
         manager = checkpoint.field_manager(state, new)
         changes = confirmed(changes, live, lambda: applying.stored(cluster, new, manager))
-    reasons = (UNREADY_PATH,) if _must_be_ready(task, new, live) else ()
+    reasons = (UNREADY_PATH,) if _is_unready_job(task, new, live) else ()
     replaced = bool(reasons) or any(change.replace for change in changes)
     same_place = (objects.name(new), objects.namespace(new)) == (objects.name(live), objects.namespace(live))
     delete_first = replaced and naming.is_named(new) and not naming.is_autonamed(new) and same_place
@@ -116,7 +116,7 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
 
 
 def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
-    """What a preview knows of an object that does not exist: the server's answer to a dry run, or the inputs."""
+    """Return the state that a preview shows for an object yet to be created: a dry run's result, or the inputs."""
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
     manager = checkpoint.field_manager({}, inputs)
@@ -133,7 +133,7 @@ def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
 
 
 def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) -> Outcome:
-    """Make it and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    """Create the object and wait until it is ready. Raises OperationFailed and InitializationFailed."""
     _must_be_reachable(task)
     manager = checkpoint.field_manager({}, inputs)
     try:
@@ -154,7 +154,7 @@ def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) ->
 
 
 def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
-    """The object as it is now; None when it is gone. Raises OperationFailed and InitializationFailed."""
+    """Return the current object, or None if it is gone. Raises OperationFailed and InitializationFailed."""
     cluster = task.cluster
     if cluster.unreachable:
         return _read_unreachable(task, id, state, inputs, secrets)
@@ -183,7 +183,7 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
 
 
 def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
-    """What a preview knows of an object that an update will change."""
+    """Return the state that a preview shows for an object to be updated."""
     inputs = objects.normalized(objects.from_pulumi(inputs))
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
@@ -194,7 +194,7 @@ def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secre
     except ApiError as error:
         if error.forbidden:
             return Outcome("", objects.to_pulumi(inputs), secrets)
-        raise OperationFailed(f'update of resource "{task.urn}" failed: {told(error, manager)}') from error
+        raise OperationFailed(f'update of resource "{task.urn}" failed: {message_for(error, manager)}') from error
     except Unreachable as error:
         raise OperationFailed(f'update of resource "{task.urn}" failed: {error}') from error
     return Outcome("", *checkpoint.state_of(answer, inputs, secrets, manager))
@@ -203,7 +203,7 @@ def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secre
 def update(
     task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str], custom_seconds: float
 ) -> Outcome:
-    """Change it in place and wait until it is ready. Raises OperationFailed and InitializationFailed."""
+    """Update the object in place and wait until it is ready. Raises OperationFailed and InitializationFailed."""
     _must_be_reachable(task)
     inputs = objects.normalized(objects.from_pulumi(inputs))
     manager = checkpoint.field_manager(state, inputs)
@@ -217,12 +217,12 @@ def update(
         live = applying.updated(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
     except REFUSALS as error:
         kept, masks = checkpoint.state_of(before, inputs, secrets, manager)
-        raise InitializationFailed(called, kept, masks, [f"{why}: {told(error, manager)}"]) from error
+        raise InitializationFailed(called, kept, masks, [f"{why}: {message_for(error, manager)}"]) from error
     return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
 
 
 def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom_seconds: float) -> None:
-    """Remove it and wait until it is gone. Raises OperationFailed and InitializationFailed."""
+    """Delete the object and wait until it is gone. Raises OperationFailed and InitializationFailed."""
     cluster = task.cluster
     inputs, live = checkpoint.split(state)
     if cluster.unreachable:
@@ -239,7 +239,7 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
         until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
-        return  # its definition is gone, and it with it
+        return  # its definition is gone, and the object with it
     except NotReady as error:
         kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
         raise InitializationFailed(id, kept, masks, [str(error)]) from error
@@ -290,18 +290,18 @@ def _forgetting() -> str:
 
 
 def _seen_as_input(live: Object, old: Object) -> Object:
-    """The inputs that a refresh records: what the program said, as it is now; after an import, what anybody said."""
+    """Return the inputs that a refresh records: the program's fields, or all users' fields after an import."""
     if old:
         return objects.normalized(pruned(live, old))
-    found = objects.normalized(managed_fields.told(live))
+    found = objects.normalized(managed_fields.user_fields(live))
     annotations = dict(objects.nested(found, "metadata", "annotations") or {})
     for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
         annotations.pop(name, None)
     return objects.with_metadata(found, annotations=annotations or None)
 
 
-def _must_be_ready(task: Task, new: Object, live: Object) -> bool:
-    """`pulumi.com/replaceUnready`: a job that did not complete is made anew."""
+def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
+    """Whether `pulumi.com/replaceUnready` requires a replacement: an incomplete job is recreated."""
     if not objects.is_true(new, objects.REPLACE_UNREADY) or task.cluster.unreachable:
         return False
     if task.kind.kind != "Job":
@@ -314,7 +314,7 @@ def _must_be_ready(task: Task, new: Object, live: Object) -> bool:
 
 
 def _in_its_namespace(task: Task, obj: Object) -> Object:
-    """Objects of a namespace are in one; all others have none."""
+    """Set the namespace of namespaced objects, and remove it from cluster-scoped ones."""
     if isinstance(obj.get("metadata"), Unknown):
         return obj
     where = (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.namespaced(task.kind) else None
@@ -327,4 +327,4 @@ def _must_be_reachable(task: Task) -> None:
 
 
 def _not_created(task: Task, error: Exception, manager: str) -> str:
-    return f'resource "{task.urn}" was not successfully created by the Kubernetes API server: {told(error, manager)}'
+    return f'resource "{task.urn}" was not successfully created by the Kubernetes API server: {message_for(error, manager)}'

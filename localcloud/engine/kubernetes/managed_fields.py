@@ -1,4 +1,4 @@
-"""Who owns which field of an object. https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management"""
+"""Field ownership. https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from localcloud.engine.kubernetes.objects import Object, nested
 
 CREATOR = "pulumi-kubernetes"
-"""The official provider creates under this name, and moves the fields to a name of the resource's own with the first update."""
+"""The official provider creates with this manager, and moves the fields to a per-resource one at the first update."""
 PREDECESSORS = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
@@ -18,7 +18,7 @@ PREDECESSORS = (
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Fields = dict[str, Any]
-"""FieldsV1: members as `f:name`, elements of lists by key as `k:{...}`, of sets as `v:...`; `.` is the place itself."""
+"""FieldsV1: members are `f:name`, list elements by key `k:{...}`, set elements `v:...`; `.` is the field itself."""
 
 
 def entries(obj: Mapping[str, Any]) -> list[Object]:
@@ -26,7 +26,7 @@ def entries(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def taken_over(obj: Object, manager: str) -> list[Object] | None:
-    """The entries with what predecessors had in the name of `manager`; None where there is nothing to take over."""
+    """Return the entries with predecessors' fields moved to `manager`, or None if there are none."""
     theirs = [entry for entry in entries(obj) if _is_of(entry, PREDECESSORS)]
     if not theirs:
         return None
@@ -37,18 +37,18 @@ def taken_over(obj: Object, manager: str) -> list[Object] | None:
 
 
 def has_predecessor(obj: Mapping[str, Any]) -> bool:
-    """Whether a preview must not mind conflicts: they will be gone, as the fields are taken over first."""
+    """Whether a preview must ignore conflicts, because the update first takes over the fields."""
     return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
 
 
 def owned_by_others(obj: Mapping[str, Any], path: Iterable[str], manager: str) -> bool:
-    """Whether somebody owns the place, and `manager` does not."""
+    """Whether the field has owners, but `manager` is not one of them."""
     owners = {entry.get("manager") for entry in entries(obj) if _has(entry.get("fieldsV1"), tuple(path))}
     return bool(owners) and manager not in owners
 
 
-def told(obj: Object) -> Object:
-    """What somebody said about an object, without what the server or controllers made of it: the inputs after an import."""
+def user_fields(obj: Object) -> Object:
+    """Return the fields set by users, not by the server or controllers: the inputs after an import."""
     applied = [entry for entry in entries(obj) if entry.get("operation") == "Apply" and not entry.get("subresource")]
     last = nested(obj, "metadata", "annotations", LAST_APPLIED)
     if applied:
@@ -113,5 +113,5 @@ def _has_key(element: Any, key: Mapping[str, Any]) -> bool:
 
 
 def _fields_of(manifest: Any) -> Fields:
-    """The fields that a manifest has; lists as a whole."""
+    """Return the fields of a manifest, with each list as one field."""
     return {f"f:{name}": _fields_of(member) if isinstance(member, Mapping) else {} for name, member in manifest.items()}

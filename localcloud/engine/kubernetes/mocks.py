@@ -1,4 +1,4 @@
-"""Kubernetes objects behind Pulumi's mocks: named, checked against the schema, and recorded; there is no API server."""
+"""Kubernetes objects in Pulumi's mocks: named, validated against the schema, and recorded, without API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ NAMESPACE = "default"
 
 
 class Refused(Exception):
-    """The program asked for an object that no API server would take."""
+    """The program requested an object that an API server would refuse."""
 
 
 def is_object(token: str) -> bool:
@@ -29,7 +29,7 @@ class Recorder:
         self._made: set[tuple[Kind, str]] = set()
 
     def make(self, token: str, logical: str, inputs: Mapping[str, Any], seed: bytes) -> tuple[str, Object]:
-        """Id and state of the object. Raises Refused."""
+        """Record an object; return its id and state. Raises Refused."""
         try:
             kind = must_be_served(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
@@ -45,7 +45,7 @@ class Recorder:
         return objects.identity(obj), objects.to_pulumi(obj)
 
     def _placed(self, obj: Object, kind: Kind, title: str) -> Object:
-        """In a namespace, if its kind is; a second object of the same name is refused."""
+        """Set the namespace of a namespaced object, and refuse a second object of the same name."""
         where = (objects.namespace(obj) or NAMESPACE) if self._discovery.namespaced(kind) else None
         obj = objects.with_metadata(obj, namespace=where)
         key = (kind, objects.identity(obj))

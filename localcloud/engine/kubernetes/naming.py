@@ -1,4 +1,4 @@
-"""Names of objects that the program does not name: the logical name and eight random digits, marked by an annotation.
+"""Names for objects that the program does not name: the logical name plus eight random digits, marked by an annotation.
 
 https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/metadata/naming.go
 """
@@ -18,11 +18,11 @@ DIGITS = "0123456789abcdef"
 
 
 class Unnamed(Exception):
-    """There must be a name, and the stack wants none made up."""
+    """The object needs a name, but automatic naming is disabled or unsupported."""
 
 
 def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
-    """The object with a name: its own, the one that it got before, or a new one. Raises Unnamed."""
+    """Return the object with its own, its previous or a new name. Raises Unnamed."""
     if is_named(obj):
         return obj
     if objects.nested(obj, "metadata", "generateName"):
@@ -42,7 +42,7 @@ def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes
 
 
 def is_named(obj: Mapping[str, Any]) -> bool:
-    """Also by a name that is not known yet."""
+    """Whether the object has a name, even one that is not known yet."""
     return bool(objects.nested(obj, "metadata", "name"))
 
 

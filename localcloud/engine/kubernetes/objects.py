@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain dictionaries: names, ids, and inputs in the form in which the API server keeps them."""
+"""Kubernetes objects as plain dictionaries: names, ids, and inputs in the form stored by the API server."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ PATCH_FORCE = "pulumi.com/patchForce"
 PATCH_FIELD_MANAGER = "pulumi.com/patchFieldManager"
 DELETION_PROPAGATION = "pulumi.com/deletionPropagationPolicy"
 
-MADE_BY_SERVER = (
+SET_BY_SERVER = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -31,7 +31,8 @@ MADE_BY_SERVER = (
     "resourceVersion",
     "uid",
 )
-"""Of the metadata. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/"""
+"""Metadata fields set by the server.
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/"""
 
 UNDERSCORED = {
     name.replace("-", "_"): name
@@ -45,7 +46,7 @@ UNDERSCORED = {
         "x-kubernetes-validations",
     )
 }
-"""The SDK's typed classes cannot have properties with dashes."""
+"""The SDK's typed classes use underscores, because their properties cannot have dashes."""
 DASHED = {name: underscored for underscored, name in UNDERSCORED.items()}
 
 
@@ -58,12 +59,12 @@ def namespace(obj: Mapping[str, Any]) -> str:
 
 
 def identity(obj: Mapping[str, Any]) -> str:
-    """The resource's id for Pulumi: `namespace/name`, or the name alone."""
+    """Return the resource's id in Pulumi: `namespace/name`, or only the name."""
     return f"{namespace(obj)}/{name(obj)}" if namespace(obj) else name(obj)
 
 
 def parse_identity(id: str) -> tuple[str, str]:
-    """Namespace and name."""
+    """Split an id into namespace and name."""
     where, _, called = id.rpartition("/")
     return where, called
 
@@ -79,7 +80,7 @@ def is_true(obj: Mapping[str, Any], key: str) -> bool:
 
 
 def with_metadata(obj: Object, **values: Any) -> Object:
-    """The object with these members of its metadata; None takes one away."""
+    """Return the object with changed metadata; None removes a member."""
     metadata = {**_metadata(obj), **values}
     return {**obj, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
@@ -92,19 +93,19 @@ def with_annotation(obj: Object, key: str, value: str) -> Object:
 
 
 def from_pulumi(inputs: Mapping[str, Any]) -> Object:
-    """Inputs as a manifest: with dashes where the SDK cannot have them."""
+    """Convert inputs to a manifest: restore the dashes that the SDK cannot have."""
     plain = {key: value for key, value in inputs.items() if not key.startswith("__")}
     return _renamed(plain, UNDERSCORED)  # type: ignore[no-any-return]
 
 
 def to_pulumi(obj: Mapping[str, Any]) -> Object:
-    """A manifest as properties that the SDK's classes understand."""
+    """Convert a manifest to properties that the SDK's classes accept."""
     return _renamed(dict(obj), DASHED)  # type: ignore[no-any-return]
 
 
 def normalized(obj: Object) -> Object:
-    """The manifest without what the server alone decides, and as it stores it: `stringData` is another way to write `data`."""
-    metadata = {key: value for key, value in _metadata(obj).items() if key not in MADE_BY_SERVER}
+    """Return the manifest as the server stores it, without fields set by the server. `stringData` becomes `data`."""
+    metadata = {key: value for key, value in _metadata(obj).items() if key not in SET_BY_SERVER}
     obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
     kind = Kind.of(obj)
     if has_unknowns(obj):
@@ -124,7 +125,7 @@ def _normalized_secret(obj: Object) -> Object:
 
 
 def _reencoded(value: Any) -> Any:
-    """Base64 as the server writes it; what is not base64 is for the server to refuse."""
+    """Return base64 in the server's form. Invalid base64 is left for the server to refuse."""
     try:
         return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
     except (binascii.Error, ValueError):
@@ -153,7 +154,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def nested(obj: Any, *path: str) -> Any:
-    """The value at a path of members, or None."""
+    """Return the value at a path of members, or None."""
     for part in path:
         obj = obj.get(part) if isinstance(obj, Mapping) else None
     return obj

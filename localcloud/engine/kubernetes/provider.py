@@ -1,4 +1,4 @@
-"""Pulumi's ResourceProvider protocol in front of the objects' lives.
+"""Pulumi's ResourceProvider protocol in front of the objects' lifecycle.
 
 https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
 """
@@ -25,7 +25,7 @@ from localcloud.engine.kubernetes.naming import Unnamed
 from localcloud.engine.kubernetes.settings import Settings, problems, replacing
 from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, of_urn, parse
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, hung_up
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,7 +34,7 @@ EXPECTED = (OperationFailed, NotServed, NotConfigured, Unnamed, Unsupported, Api
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Serves any number of engine runs, each with its own cluster."""
+    """Provider for any number of Pulumi operations, each with its own cluster."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -56,7 +56,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Whoever waits stops waiting; what was made stays in the state as not ready."""
+        """End all waits; objects already created stay in the state as not ready."""
         self.clusters.cancel(context.peer())
         return empty_pb2.Empty()
 
@@ -165,24 +165,24 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
         return self._answer(request, context, answer)
 
-    # What the program does not use
+    # Unsupported calls
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no functions, and {request.tok} is one")
+        _unimplemented(context, f"the local Kubernetes provider has no functions, so it cannot invoke {request.tok}")
 
     def Construct(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no components, and {request.type} is one")
+        _unimplemented(context, f"the local Kubernetes provider has no components, so it cannot construct {request.type}")
 
     def Call(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _unimplemented(context, f"the local Kubernetes provider has no methods, and {request.tok} is one")
+        _unimplemented(context, f"the local Kubernetes provider has no methods, so it cannot call {request.tok}")
 
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
-        gone = hung_up(context)
+        gone = disconnected(context)
         resource_log = self.logs.of(context.peer(), urn)
         return Task(cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancelled.is_set())
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:
-        """Find the cluster; turn what goes wrong into what the engine understands."""
+        """Find the cluster, and convert failures into gRPC errors for the engine."""
         began = time.monotonic()
         try:
             return answer(self.clusters.find(context.peer(), request.urn), request.urn)

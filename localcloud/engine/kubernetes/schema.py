@@ -1,4 +1,4 @@
-"""Fields of Kubernetes' own kinds, from the models of the official Python client: a check where there is no API server."""
+"""Schema validation without an API server: fields of Kubernetes' own kinds, from the Python client's models."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,23 +23,23 @@ GROUPS = frozenset(
         )
     }
 )
-"""Of the kinds that the client has: a custom kind of another group may have the name of one of them."""
+"""API groups of the client's kinds: a custom kind in another group may have the same name."""
 QUANTITIES = frozenset(
     {"allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min", "overhead"}
     | {"podFixed", "requests"}
 )
-"""Members whose values may be numbers as well as texts."""
+"""Members whose values may be numbers or texts."""
 
 
 def mistakes(obj: Mapping[str, Any]) -> list[str]:
-    """Fields that the kind does not have, and values of another type, with their addresses. Kinds of others have no schema."""
+    """Return unknown fields and values of the wrong type, with their paths. Custom kinds have no schema."""
     model = _model(Kind.of(obj))
     return [] if model is None else [f"{show(path)}: {text}" for path, text in _object(obj, model, ())]
 
 
 @cache
 def _model(kind: Kind) -> Any:
-    import kubernetes.client.models as models  # a second's work, for programs that have objects only
+    import kubernetes.client.models as models  # takes a second; only for programs with Kubernetes objects
 
     version = kind.version.capitalize()
     group = kind.group.split(".")[0].capitalize() or "Core"

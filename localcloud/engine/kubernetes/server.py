@@ -1,4 +1,4 @@
-"""The Kubernetes provider stand-in, served."""
+"""gRPC server of the Kubernetes provider emulator."""
 
 import grpc
 
@@ -11,5 +11,5 @@ def plugin_version() -> str:
 
 
 def start(port: int) -> tuple[grpc.Server, int]:
-    """A running server and its port."""
+    """Start the server; return it and its port."""
     return process.start(Provider(plugin_version()), "kubernetes", port)

@@ -1,4 +1,4 @@
-"""The provider's own settings. https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/"""
+"""Provider settings. https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/"""
 
 import json
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ FLAGS = {
     "enableSecretMutable": "PULUMI_K8S_ENABLE_SECRET_MUTABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
 }
-"""Settings that are on or off, and the engine's variables that count where the setting is not given."""
+"""Boolean settings, and the engine's environment variables that apply if a setting is not given."""
 TEXTS = ("kubeconfig", "context", "cluster", "namespace", "clusterIdentifier")
 WITHOUT_EFFECT = frozenset({"version", "pluginDownloadURL", "suppressDeprecationWarnings", "suppressHelmHookWarnings"})
-"""The stand-in never gives the warnings that two of them suppress."""
+"""Settings without effect. This provider never shows the warnings that two of them suppress."""
 PLACE = ("kubeconfig", "context", "cluster")
 CLIENT_LIMITS = frozenset({"burst", "qps", "timeout"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a provider resource, or the stack's configuration, says."""
+    """Settings from a provider resource or the stack's configuration."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -64,7 +64,7 @@ class Settings:
 
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the stand-in cannot do with a provider's settings: property and reason."""
+    """Return the unsupported settings of a provider, as (property, reason)."""
     known = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
     found = [
         (name, f"the local Kubernetes provider does not know the provider setting {name}")
@@ -72,7 +72,7 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name not in known and not name.startswith("__")
     ]
     if config.get("enableServerSideApply") not in (None, UNKNOWN) and not _true(config["enableServerSideApply"]):
-        found.append(("enableServerSideApply", "the local Kubernetes provider works with server-side apply only"))
+        found.append(("enableServerSideApply", "the local Kubernetes provider supports only server-side apply"))
     if config.get("kubeClientSettings") is not UNKNOWN:
         for name in sorted(_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
             found.append(("kubeClientSettings", f"the local Kubernetes provider does not know kubeClientSettings.{name}"))
@@ -80,10 +80,10 @@ def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The settings that differ, and those whose change makes it another provider, with which all its resources move.
+    """Return the settings that differ, and those whose change replaces the provider and all its resources.
 
-    As the official provider: another cluster entry in the kubeconfig is another cluster, unless there is a
-    `clusterIdentifier`.
+    Like in the official provider, another cluster entry in the kubeconfig means another cluster, unless
+    `clusterIdentifier` is set.
     """
     changed = sorted(name for name in {*olds, *news} if not name.startswith("__") and olds.get(name) != news.get(name))
     identified = olds.get("clusterIdentifier") and news.get("clusterIdentifier")
@@ -99,7 +99,7 @@ def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[st
 
 
 def kubeconfig_text(value: Any) -> str:
-    """A kubeconfig may be given as an object."""
+    """Return the kubeconfig as text; it may be given as an object."""
     return json.dumps(value) if isinstance(value, Mapping) else str(value or "")
 
 
@@ -114,7 +114,7 @@ def _active_cluster(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _true(value: Any) -> bool:
-    """The SDK writes settings as JSON texts."""
+    """Whether a flag is set. The SDK writes settings as JSON texts."""
     return value is True or value == "true"
 
 

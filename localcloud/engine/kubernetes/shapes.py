@@ -1,11 +1,11 @@
-"""Live objects cut down to what the inputs say, since a server fills in and changes much more."""
+"""Live objects pruned to the fields in the inputs: the server sets and changes many more."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def pruned(live: Any, shape: Any) -> Any:
-    """`live` with those members only that `shape` has, at all depths; where they are of different types, all of it."""
+    """Return `live` with only the members in `shape`, recursively. A value of another type than in `shape` is kept."""
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
         return {name: pruned(value, shape[name]) for name, value in live.items() if name in shape}
     if isinstance(live, list) and isinstance(shape, list):

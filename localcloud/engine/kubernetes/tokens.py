@@ -1,4 +1,4 @@
-"""Pulumi's type tokens and what they mean to Kubernetes: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
+"""Pulumi's type tokens and their kinds: `kubernetes:apps/v1:Deployment` is kind Deployment of apps/v1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from typing import Any
 
 PACKAGE = "kubernetes:"
 NOT_OBJECTS = ("helm.sh/", "kustomize", "yaml")
-"""Modules of the SDK whose resources are made of others, or are run by another tool."""
+"""Modules of the SDK whose resources consist of others or use another tool."""
 
 
 class NotServed(Exception):
-    """A resource of the SDK that the stand-in does not have; the text says what to use."""
+    """The provider does not support the resource; the text names an alternative."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of one version of an API group."""
+    """A kind in a version of an API group."""
 
     group: str
     """Empty for the core group."""
@@ -36,13 +36,13 @@ class Kind:
 
 
 def parse(token: str) -> Kind:
-    """The kind that a token names. Raises NotServed."""
+    """Parse the kind from a token. Raises NotServed."""
     module, _, kind = token.removeprefix(PACKAGE).rpartition(":")
     if not token.startswith(PACKAGE) or not module or not kind:
         raise NotServed(f"the local Kubernetes provider does not know the resource type {token}")
     if module.startswith(NOT_OBJECTS):
         raise NotServed(
-            f"the local Kubernetes provider does not serve {token}; register the objects themselves, "
+            f"the local Kubernetes provider does not support {token}; register the objects themselves, "
             "e.g. with kubernetes.apiextensions.CustomResource or the typed classes"
         )
     group, _, version = module.rpartition("/")
@@ -50,7 +50,7 @@ def parse(token: str) -> Kind:
 
 
 def of_urn(urn: str) -> str:
-    """The type token in a URN."""
+    """Return the type token in a URN."""
     return urn.split("::")[2].split("$")[-1]
 
 
@@ -59,15 +59,15 @@ def name_of_urn(urn: str) -> str:
 
 
 def must_be_served(token: str, inputs: Mapping[str, Any]) -> Kind:
-    """The kind of a resource with these inputs. Raises NotServed for lists and Patch resources."""
+    """Return the kind of a resource with these inputs. Raises NotServed for lists and Patch resources."""
     kind = parse(token)
-    told = inputs.get("kind")
+    stated = inputs.get("kind")
     if kind.kind.endswith("List") and "items" in inputs:
-        # As the official provider: https://github.com/pulumi/pulumi-kubernetes/issues/2494
+        # Wording of the official provider: https://github.com/pulumi/pulumi-kubernetes/issues/2494
         raise NotServed(
             "list resources exist for compatibility with YAML manifests and Helm charts, "
             "and cannot be created directly. Use the underlying resource type instead"
         )
-    if kind.kind.endswith("Patch") and told != kind.kind:
-        raise NotServed(f"the local Kubernetes provider does not serve Patch resources, and {token} is one")
+    if kind.kind.endswith("Patch") and stated != kind.kind:
+        raise NotServed(f"the local Kubernetes provider does not support Patch resources such as {token}")
     return kind

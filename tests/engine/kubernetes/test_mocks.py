@@ -100,7 +100,7 @@ def test_a_second_object_of_the_same_name_is_refused(mocks: MotoMocks) -> None:
 
 
 def test_resources_that_expand_into_others_are_refused_by_name(mocks: MotoMocks) -> None:
-    with pytest.raises(Exception, match=r"does not serve kubernetes:helm\.sh/v3:Release"):
+    with pytest.raises(Exception, match=r"does not support kubernetes:helm\.sh/v3:Release"):
         run(mocks, lambda: k8s.helm.v3.Release("chart", chart="nginx").id)
 
 

@@ -145,7 +145,7 @@ def test_an_import_adopts_applied_fields() -> None:
         "spec": {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "selector": {"a": "b"}, "type": "ClusterIP"},
         "status": {"loadBalancer": {}},
     }
-    assert managed_fields.told(obj) == {
+    assert managed_fields.user_fields(obj) == {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "door"},
@@ -156,8 +156,10 @@ def test_an_import_adopts_applied_fields() -> None:
 def test_an_import_adopts_kubectls_last_applied_configuration() -> None:
     last = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}})
     metadata = {"name": "m", "uid": "1", "annotations": {managed_fields.LAST_APPLIED: last}}
-    told = managed_fields.told({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}})
-    assert told["data"] == {"a": "2"}
+    found = managed_fields.user_fields(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}}
+    )
+    assert found["data"] == {"a": "2"}
 
 
 def test_a_generated_name_is_kept_and_marked() -> None:
@@ -253,7 +255,7 @@ def test_settings_come_from_the_program_then_from_the_engines_variables() -> Non
     ("config", "told"),
     [
         ({"renderYamlToDirectory": "out"}, "does not know the provider setting renderYamlToDirectory"),
-        ({"enableServerSideApply": "false"}, "works with server-side apply only"),
+        ({"enableServerSideApply": "false"}, "supports only server-side apply"),
         ({"kubeClientSettings": '{"speed": 1}'}, "does not know kubeClientSettings.speed"),
     ],
 )

@@ -53,7 +53,7 @@ def test_an_unknown_kind_is_waited_for_and_then_reported(kube: KubernetesProject
 
 def test_resources_that_expand_into_others_are_refused_by_name(kube: KubernetesProject) -> None:
     preview = kube.preview('k8s.core.v1.ConfigMapPatch("part", metadata={"name": "shared"}, data={}, opts=opts)')
-    assert "does not serve Patch resources, and kubernetes:core/v1:ConfigMapPatch is one" in preview.output
+    assert "does not support Patch resources such as kubernetes:core/v1:ConfigMapPatch" in preview.output
 
 
 def test_a_setting_of_the_provider_that_has_no_effect_here_is_refused_by_name(kube: KubernetesProject) -> None:

@@ -1,4 +1,4 @@
-"""The handlers, one module per AWS service or family. Importing this package fills `localcloud.engine.aws.resource.RESOURCES`."""
+"""Resource handlers, one module per AWS service or family. Importing this package fills `resource.RESOURCES`."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""A tag on an autoscaling group that somebody else made, such as EKS for a node group."""
+"""Tags on Auto Scaling groups created outside the program, such as by EKS for a node group."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Tag(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("ValidationError"):  # the group is gone, and its tags with it
+        with unless_gone("ValidationError"):  # the group and its tags are gone
             aws.client("autoscaling").delete_tags(Tags=[self._tag(state)])
 
     def _write(self, aws: Aws, args: Args) -> None:

@@ -1,11 +1,11 @@
-"""Autoscaling groups of one launch template."""
+"""Auto Scaling groups with a single launch template."""
 
 from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import MINUTE, insist, only, to_request, to_state, unless_gone, wait_gone
+from localcloud.engine.aws.resources.requests import MINUTE, only, retry, to_request, to_state, unless_gone, wait_gone
 
 DELETED = 10 * MINUTE
 PROFILE_KNOWN = 2 * MINUTE
@@ -23,7 +23,7 @@ HOOK = {
 
 @register
 class Group(Resource):
-    """Its instances are not waited for: `waitForCapacityTimeout` must be "0", and a deletion `forceDelete`."""
+    """Auto Scaling group whose instances are not awaited: requires `waitForCapacityTimeout: "0"` and `forceDelete`."""
 
     token = "aws:autoscaling/group:Group"
     title = "Auto Scaling Group"
@@ -59,7 +59,7 @@ class Group(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name, hooks = physical_name(args), args.get("initialLifecycleHooks") or []
-        self._refuse_to_wait(args)
+        self._refuse_waiting(args)
         make = partial(
             aws.client("autoscaling").create_auto_scaling_group,
             AutoScalingGroupName=name,
@@ -67,9 +67,15 @@ class Group(Resource):
             LifecycleHookSpecificationList=[to_request({**one, **_number(one)}, HOOK) for one in hooks],
             **self._wanted(args),
         )
-        # IAM's answers reach Auto Scaling late: https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
-        insist(
-            aws, f"{self.title} ({name}) create", make, GROUP_GONE, saying="nvalid IAM Instance Profile", timeout=PROFILE_KNOWN
+        # A new instance profile reaches Auto Scaling late:
+        # https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
+        retry(
+            aws,
+            f"{self.title} ({name}) create",
+            make,
+            GROUP_GONE,
+            containing="nvalid IAM Instance Profile",
+            timeout=PROFILE_KNOWN,
         )
         return name
 
@@ -92,7 +98,7 @@ class Group(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        self._refuse_to_wait(new)
+        self._refuse_waiting(new)
         autoscaling = aws.client("autoscaling")
         wanted = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
         if wanted:
@@ -107,12 +113,12 @@ class Group(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("forceDelete"):
-            raise Failed(f"{self.token}: a deletion without forceDelete is not emulated")
+            raise Failed(f"{self.token}: deleting without forceDelete is not emulated")
         with unless_gone(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
 
-    def _refuse_to_wait(self, args: Args) -> None:
+    def _refuse_waiting(self, args: Args) -> None:
         if args.get("waitForCapacityTimeout") != "0":
             raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 

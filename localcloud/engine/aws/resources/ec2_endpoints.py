@@ -11,9 +11,9 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
     refused,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -29,7 +29,7 @@ IAM_PROPAGATION = 2 * MINUTE
 class VpcEndpoint(Resource):
     token = "aws:ec2/vpcEndpoint:VpcEndpoint"
     title = "EC2 VPC Endpoint"
-    MADE_WITH = {
+    CREATE_NAMES = {
         "vpcId": "VpcId",
         "serviceName": "ServiceName",
         "vpcEndpointType": "VpcEndpointType",
@@ -61,7 +61,7 @@ class VpcEndpoint(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = {"VpcEndpointType": "Gateway", **to_request(args, self.MADE_WITH)}
+        wanted = {"VpcEndpointType": "Gateway", **to_request(args, self.CREATE_NAMES)}
         endpoint = aws.client("ec2").create_vpc_endpoint(
             ClientToken=client_token(),
             PrivateDnsEnabled=bool(args.get("privateDnsEnabled")),
@@ -90,7 +90,7 @@ class VpcEndpoint(Resource):
         }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Only interface endpoints can have their private DNS switched."""
+        """Private DNS can be changed in place only for interface endpoints."""
         return frozenset() if old.get("vpcEndpointType") == "Interface" else changed & {"privateDnsEnabled"}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -118,7 +118,7 @@ class VpcEndpoint(Resource):
 
     @staticmethod
     def _prefix_list(aws: Aws, service: str) -> State:
-        """The addresses behind a gateway endpoint."""
+        """Return the id and addresses of a gateway endpoint's prefix list."""
         found = aws.client("ec2").describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [service]}])
         lists = found["PrefixLists"]
         return to_state(lists[0], {"prefixListId": "PrefixListId", "cidrBlocks": "Cidrs"}) if lists else {}
@@ -144,7 +144,7 @@ class FlowLog(Resource):
     token = "aws:ec2/flowLog:FlowLog"
     title = "Flow Log"
     WATCHED: Mapping[str, str] = {"vpcId": "VPC", "subnetId": "Subnet", "eniId": "NetworkInterface"}
-    MADE_WITH = {
+    CREATE_NAMES = {
         "iamRoleArn": "DeliverLogsPermissionArn",
         "logDestination": "LogDestination",
         "logDestinationType": "LogDestinationType",
@@ -165,7 +165,7 @@ class FlowLog(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         watched = next((name for name in self.WATCHED if args.get(name)), "vpcId")
-        wanted = {"LogDestinationType": "cloud-watch-logs", **to_request(args, self.MADE_WITH)}
+        wanted = {"LogDestinationType": "cloud-watch-logs", **to_request(args, self.CREATE_NAMES)}
         if "LogDestination" in wanted:
             wanted["LogDestination"] = wanted["LogDestination"].removesuffix(":*")
         create = partial(
@@ -176,9 +176,9 @@ class FlowLog(Resource):
             TagSpecifications=tag_specification("vpc-flow-log", args),
             **wanted,
         )
-        new_role = "Unable to assume given IAM role"  # IAM takes seconds to make a new role known
+        new_role = "Unable to assume given IAM role"  # a new IAM role takes seconds to propagate
         what = f"Flow Log ({args[watched]})"
-        answer = insist(aws, what, create, "InvalidParameter", saying=new_role, timeout=IAM_PROPAGATION)
+        answer = retry(aws, what, create, "InvalidParameter", containing=new_role, timeout=IAM_PROPAGATION)
         refused(answer.get("Unsuccessful") or [], "CreateFlowLogs")
         return str(answer["FlowLogIds"][0])
 
@@ -189,7 +189,7 @@ class FlowLog(Resource):
         prefix = {"vpc": "vpcId", "subnet": "subnetId", "eni": "eniId"}[log["ResourceId"].split("-")[0]]
         return {
             prefix: log["ResourceId"],
-            **to_state(log, self.MADE_WITH),
+            **to_state(log, self.CREATE_NAMES),
             **read_tags(log.get("Tags")),
             "arn": arn(aws, f"vpc-flow-log/{id}"),
         }

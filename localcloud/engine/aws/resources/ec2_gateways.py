@@ -1,4 +1,4 @@
-"""The ways out of a VPC: internet gateways, elastic addresses, NAT gateways."""
+"""A VPC's routes to the internet: internet gateways, Elastic IP addresses, NAT gateways."""
 
 from functools import partial
 from typing import Any
@@ -10,8 +10,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -63,7 +63,7 @@ class InternetGateway(Resource):
         self._detach(aws, id, state)
         ec2 = aws.client("ec2")
         with unless_gone("InvalidInternetGatewayID.NotFound"):
-            insist(
+            retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) delete",
                 partial(ec2.delete_internet_gateway, InternetGatewayId=id),
@@ -81,12 +81,12 @@ class InternetGateway(Resource):
         aws.wait(f"EC2 Internet Gateway ({id}) attach", attached, timeout=INTERNET_GATEWAY_TIMEOUT)
 
     def _detach(self, aws: Aws, id: str, state: State) -> None:
-        """A VPC lets its gateway go when no public address in it is mapped any more."""
+        """Detach the gateway, which EC2 allows only once the VPC has no mapped public addresses."""
         if not (vpc := state.get("vpcId")):
             return
         ec2 = aws.client("ec2")
         with unless_gone("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
-            insist(
+            retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) detach",
                 partial(ec2.detach_internet_gateway, InternetGatewayId=id, VpcId=vpc),
@@ -163,9 +163,10 @@ class Eip(Resource):
         if not target.keys() & set(self.ATTACHED_TO.values()):
             return
         ec2 = aws.client("ec2")
-        passing = ("InvalidAllocationID.NotFound", "InvalidInstanceID")  # a pending instance cannot take an address yet
+        # EC2 associates no address with a pending instance.
+        transient = ("InvalidAllocationID.NotFound", "InvalidInstanceID")
         associate = partial(ec2.associate_address, AllocationId=id, **target)
-        insist(aws, f"EC2 EIP ({id}) association", associate, *passing, timeout=ADDRESS_TIMEOUT)
+        retry(aws, f"EC2 EIP ({id}) association", associate, *transient, timeout=ADDRESS_TIMEOUT)
 
     @staticmethod
     def _disassociate(aws: Aws, state: State) -> None:
@@ -179,12 +180,12 @@ class Eip(Resource):
 
 
 def private_name(region: str, address: str) -> str:
-    """https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    """Return the private DNS name of an address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ip-{address.replace('.', '-')}.{'ec2' if region == 'us-east-1' else f'{region}.compute'}.internal"
 
 
 def public_name(region: str, address: str) -> str:
-    """https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
+    """Return the public DNS name of an address: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html"""
     return f"ec2-{address.replace('.', '-')}.{'compute-1' if region == 'us-east-1' else f'{region}.compute'}.amazonaws.com"
 
 
@@ -192,7 +193,7 @@ def public_name(region: str, address: str) -> str:
 class NatGateway(Resource):
     token = "aws:ec2/natGateway:NatGateway"
     title = "EC2 NAT Gateway"
-    MADE_WITH = {
+    CREATE_NAMES = {
         "subnetId": "SubnetId",
         "allocationId": "AllocationId",
         "connectivityType": "ConnectivityType",
@@ -214,7 +215,7 @@ class NatGateway(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = {"ConnectivityType": "public", **to_request(args, self.MADE_WITH)}
+        wanted = {"ConnectivityType": "public", **to_request(args, self.CREATE_NAMES)}
         gateway = aws.client("ec2").create_nat_gateway(
             ClientToken=client_token(), **wanted, TagSpecifications=tag_specification("natgateway", args)
         )["NatGateway"]
@@ -246,7 +247,7 @@ class NatGateway(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        """AWS shows a deleted gateway for an hour."""
+        """Return the gateway, or None if it is deleted: EC2 lists deleted gateways for an hour."""
         gateway = only(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
         return None if gateway is None or gateway["State"] == "deleted" else gateway
 

@@ -1,7 +1,7 @@
-"""Rules written inside a security group: sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
+"""Inline rules of a security group: sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 knows one rule per source. The program may bundle sources as it likes; what it wrote is told back in its own bundles as
-long as EC2 has every rule of them, so that an unchanged program shows no change.
+EC2 has one rule per source, while a program may bundle sources in any way. The state keeps the program's bundles
+as long as EC2 has all of their rules, so that an unchanged program shows no change.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ RULES = Prop(
 
 
 class Rule(NamedTuple):
-    """One rule of one source, as EC2 has it."""
+    """A rule with a single source, as in EC2."""
 
     protocol: str
     from_port: int
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
-    """The single rules that the program's bundles mean, in order; `self` is the group's own id."""
+    """Expand the program's bundles into single rules, in order; `self` becomes the group's own id."""
     found: dict[Rule, None] = {}
     for bundle in bundles:
         protocol = protocol_name(str(bundle["protocol"]))
@@ -50,7 +50,7 @@ def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
 
 
 def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
-    """The single rules in EC2's answer."""
+    """Return the single rules in EC2's response."""
     found: dict[Rule, None] = {}
     for seen in permissions:
         protocol = str(seen["IpProtocol"])
@@ -67,24 +67,24 @@ def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
 
 
 def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
-    """What EC2 has, in the program's bundles where they are whole, the rest in bundles of ours."""
-    left, told = dict(seen), []
+    """Group EC2's rules by the program's complete bundles, and the remaining rules into new bundles."""
+    left, complete = dict(seen), []
     for bundle in known:
         rules = rules_of([bundle], group)
         if rules and all(rule in left for rule in rules):
-            told.append(dict(bundle))
+            complete.append(dict(bundle))
             for rule in rules:
                 del left[rule]
     rest: dict[tuple[str, int, int, str], list[Rule]] = defaultdict(list)
     for rule in left:
         rest[rule.protocol, rule.from_port, rule.to_port, rule.description].append(rule)
-    return told + [_bundle(rules, group) for rules in rest.values()]
+    return complete + [_bundle(rules, group) for rules in rest.values()]
 
 
 def _bundle(rules: list[Rule], group: str) -> Args:
     first = rules[0]
     every_port = first.protocol == "-1"
-    told: Args = {
+    bundle: Args = {
         "protocol": first.protocol,
         "fromPort": 0 if every_port else first.from_port,
         "toPort": 0 if every_port else first.to_port,
@@ -92,12 +92,12 @@ def _bundle(rules: list[Rule], group: str) -> Args:
         "description": first.description,
     }
     for name, kind in SOURCES.items():
-        told[name] = [rule.source for rule in rules if rule.kind == kind and rule.source != group]
-    return told
+        bundle[name] = [rule.source for rule in rules if rule.kind == kind and rule.source != group]
+    return bundle
 
 
 def set_rules(aws: Aws, group: str, *, egress: bool, old: Iterable[Rule], new: Iterable[Rule]) -> None:
-    """Revoke first: EC2 takes two rules that differ in their description only for one."""
+    """Replace the rules. Revoke first: EC2 treats rules that differ only in description as duplicates."""
     ec2 = aws.client("ec2")
     before, after = dict.fromkeys(old), dict.fromkeys(new)
     revoked = [_permission(rule) for rule in before if rule not in after]

@@ -1,11 +1,11 @@
-"""Instances that are launched from a launch template, which says everything but their tags."""
+"""Instances whose launch template defines everything except their tags."""
 
 from functools import partial
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, insist, only, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, only, retry, to_state, unless_gone
 
 CREATED = 10 * MINUTE
 DELETED = 20 * MINUTE
@@ -15,8 +15,10 @@ ABSENT = "InvalidInstanceID.NotFound"
 
 @register
 class Instance(Resource):
-    """Another version of the template changes an instance only by a replacement that the program asks for
-    (`replace_on_changes`): what the official provider does about a version by itself depends on what the version changes."""
+    """Instance that is replaced for another template version only if the program requests it (`replace_on_changes`).
+
+    Without that request, the official provider's reaction depends on what the version changes.
+    """
 
     token = "aws:ec2/instance:Instance"
     title = "EC2 Instance"
@@ -45,9 +47,10 @@ class Instance(Resource):
             LaunchTemplate={**named, "Version": str(template.get("version") or "$Default")},
             TagSpecifications=tag_specification("instance", args),
         )
-        # IAM's answers reach EC2 late: https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
-        passing, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
-        made = insist(aws, f"{self.title} create", launch, passing, saying=words, timeout=PROFILE_KNOWN)
+        # A new instance profile reaches EC2 late:
+        # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
+        transient, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
+        made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
         id = str(made["Instances"][0]["InstanceId"])
         with completing(id):
             aws.wait(f"{self.title} ({id}) create", lambda: self._running(aws, id), timeout=CREATED)
@@ -70,7 +73,7 @@ class Instance(Resource):
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if "launchTemplate" in changed:
-            raise Failed("another version of an instance's launch template is not emulated in place; use replace_on_changes")
+            raise Failed("changing an instance's launch template in place is not emulated; use replace_on_changes")
         if "tags" in changed:
             update_tags(aws, id, old, new)
 
@@ -82,7 +85,7 @@ class Instance(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        """EC2 shows a terminated instance for an hour."""
+        """Return the instance, or None if it is terminated: EC2 lists terminated instances for an hour."""
         ec2 = aws.client("ec2")
         found = only(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
         instance = found["Instances"][0] if found else None

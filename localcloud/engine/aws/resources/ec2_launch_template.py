@@ -1,4 +1,4 @@
-"""Launch templates: every change of what they hold is a new version."""
+"""Launch templates: every change of their data creates a new version."""
 
 from typing import Any
 
@@ -81,5 +81,5 @@ class LaunchTemplate(Resource):
 
 
 def template_data(args: Args) -> dict[str, Any]:
-    """EC2 wants at least one member, so there is always user data."""
+    """Always include user data: EC2 requires at least one member."""
     return {"UserData": "", **data_request(DATA, args)}

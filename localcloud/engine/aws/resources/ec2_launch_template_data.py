@@ -1,6 +1,6 @@
-"""What a launch template holds, in Pulumi's words and in EC2's: one table for inputs, requests and answers.
+"""Launch template data under Pulumi's and EC2's names: one table for inputs, requests and responses.
 
-Terraform, and Pulumi with it, writes some truth values as text, because "not given" is a third value there.
+Terraform, and therefore Pulumi, writes some booleans as text, because "not given" is a third value there.
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from localcloud.engine.aws.resources.tags import from_pairs, pairs
 
 @dataclass(frozen=True)
 class Part:
-    """One property of the template."""
+    """A property of the template."""
 
     theirs: str
     """EC2's name."""
     item: str = ""
-    """EC2 wants a list of objects with this one member; Pulumi has a plain list."""
+    """If set, EC2 expects a list of objects with only this member, and Pulumi has a plain list."""
     fields: Mapping[str, "Part"] | None = None
     many: bool = False
-    """A list of objects with these fields."""
+    """The value is a list of objects with these fields."""
     unordered: bool = False
     truth: bool = False
-    """`"true"` or `"false"` in Pulumi."""
+    """The value is `"true"` or `"false"` in Pulumi."""
     tags: bool = False
     number: bool = False
     always: Any = None
-    """Sent also when not given."""
+    """Default that is sent if the property is not given."""
     empty: Any = ""
-    """The value of "not given"."""
+    """The value that means "not given"."""
 
     @property
     def prop(self) -> Prop:

@@ -15,16 +15,16 @@ class PlacementGroup(Resource):
     token = "aws:ec2/placementGroup:PlacementGroup"
     title = "EC2 Placement Group"
     auto_name = AutoName()
-    MADE_WITH = {
+    CREATE_NAMES = {
         "name": "GroupName",
         "strategy": "Strategy",
         "partitionCount": "PartitionCount",
         "spreadLevel": "SpreadLevel",
     }
-    props = {**dict.fromkeys(MADE_WITH, Prop(replace=True)), **TAGS}
+    props = {**dict.fromkeys(CREATE_NAMES, Prop(replace=True)), **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.MADE_WITH)
+        wanted = to_request(args, self.CREATE_NAMES)
         aws.client("ec2").create_placement_group(**wanted, TagSpecifications=tag_specification("placement-group", args))
         id = str(args["name"])
         with completing(id):
@@ -34,7 +34,7 @@ class PlacementGroup(Resource):
     def read(self, aws: Aws, id: str, known: State) -> State | None:
         group = self._describe(aws, id)
         return group and {
-            **to_state(group, {**self.MADE_WITH, "arn": "GroupArn", "placementGroupId": "GroupId"}),
+            **to_state(group, {**self.CREATE_NAMES, "arn": "GroupArn", "placementGroupId": "GroupId"}),
             **read_tags(group.get("Tags")),
         }
 

@@ -12,8 +12,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -41,7 +41,7 @@ INLINE = {
     "destinationPrefixListId": "DestinationPrefixListId",
     **TARGETS,
 }
-"""A route inside a route table has shorter names for its destination."""
+"""Names for a route inside a route table, where destinations have shorter names."""
 
 
 def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -50,7 +50,7 @@ def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
 
 
 def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
-    """The part of a request or an answer that says where a route leads; it identifies the route in its table."""
+    """Return the destination from a request or response; it identifies the route in its table."""
     return {key: route[key] for key in DESTINATIONS.values() if route.get(key)}
 
 
@@ -102,7 +102,7 @@ class RouteTable(Resource):
                 ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
         with unless_gone("InvalidRouteTableID.NotFound"):
             delete = partial(ec2.delete_route_table, RouteTableId=id)
-            insist(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
+            retry(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
 
     @staticmethod
     def _set_routes(aws: Aws, id: str, old: list[Args], new: list[Args]) -> None:
@@ -125,7 +125,7 @@ def destination_key(route: Mapping[str, Any]) -> str:
 
 
 def is_ours(route: Mapping[str, Any]) -> bool:
-    """Not the VPC's own route, not a propagated one, not one that a gateway endpoint put there."""
+    """Whether the program may own the route: it is not the VPC's local route, propagated, or of a gateway endpoint."""
     gateway = str(route.get("GatewayId") or "")
     by_endpoint = gateway.startswith("vpce-") and bool(route.get("DestinationPrefixListId"))
     return gateway != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint
@@ -147,7 +147,7 @@ class Route(Resource):
         "routeTableId": Prop(replace=True),
         **dict.fromkeys(DESTINATIONS, Prop(replace=True, default="")),
         **dict.fromkeys(TARGETS, Prop(default="")),
-        "networkInterfaceId": Prop(),  # AWS fills it in for other targets too
+        "networkInterfaceId": Prop(),  # AWS also sets it for other targets
     }
 
     def create(self, aws: Aws, args: Args) -> str:
@@ -177,7 +177,7 @@ class Route(Resource):
     @staticmethod
     def _find(aws: Aws, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
         if not wanted.get("routeTableId"):
-            raise Failed("a route is found by its table and destination: it cannot be imported by its id")
+            raise Failed("a route is identified by its table and destination, so it cannot be imported by id")
         table = describe_table(aws, wanted["routeTableId"]) or {}
         destination = to_request(wanted, DESTINATIONS)
         return next((route for route in table.get("Routes") or [] if destination_of(route) == destination), None)
@@ -192,7 +192,7 @@ class RouteTableAssociation(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         ec2 = aws.client("ec2")
         associate = partial(ec2.associate_route_table, SubnetId=args["subnetId"], RouteTableId=args["routeTableId"])
-        answer = insist(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
+        answer = retry(aws, "EC2 Route Table Association", associate, "InvalidRouteTableID.NotFound", timeout=TIMEOUT)
         id = str(answer["AssociationId"])
         with completing(id):
             aws.wait(f"EC2 Route Table Association ({id}) create", partial(self._find, aws, id, args), timeout=TIMEOUT)
@@ -217,7 +217,7 @@ class RouteTableAssociation(Resource):
                 aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
     def _find(self, aws: Aws, id: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
-        """By id or, since EC2 gives the association a new id when its table is replaced, by its subnet."""
+        """Find the association by id or subnet: EC2 assigns a new id when the table is replaced."""
         filters = [{"Name": "association.route-table-association-id", "Values": [id]}]
         if known.get("subnetId"):
             filters.append({"Name": "association.subnet-id", "Values": [known["subnetId"]]})

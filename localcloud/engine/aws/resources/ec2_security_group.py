@@ -1,4 +1,4 @@
-"""Security groups: made ones, and the default group of a VPC, which is adopted."""
+"""Security groups: created ones, and the default group of a VPC, which is adopted."""
 
 from functools import partial
 from typing import Any
@@ -14,8 +14,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     code_of,
     completing,
-    insist,
     only,
+    retry,
     to_request,
     to_state,
     unless_gone,
@@ -42,25 +42,28 @@ def group_state(aws: Aws, id: str, known: State) -> State | None:
     names = {"name": "GroupName", "description": "Description", "ownerId": "OwnerId", "vpcId": "VpcId"}
     return {
         **to_state(group, names),
-        **{way: bundles(known.get(way) or [], rules_seen(group.get(theirs) or []), id) for way, theirs in DIRECTIONS.items()},
+        **{
+            direction: bundles(known.get(direction) or [], rules_seen(group.get(theirs) or []), id)
+            for direction, theirs in DIRECTIONS.items()
+        },
         **read_tags(group.get("Tags")),
         "arn": arn(aws, f"security-group/{id}", group.get("OwnerId")),
     }
 
 
 def update_group(aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-    for way in changed & DIRECTIONS.keys():
-        before, after = rules_of(old.get(way) or [], id), rules_of(new.get(way) or [], id)
-        set_rules(aws, id, egress=way == "egress", old=before, new=after)
+    for direction in changed & DIRECTIONS.keys():
+        before, after = rules_of(old.get(direction) or [], id), rules_of(new.get(direction) or [], id)
+        set_rules(aws, id, egress=direction == "egress", old=before, new=after)
     if "tags" in changed:
         update_tags(aws, id, old, new)
 
 
 def write_rules(aws: Aws, id: str, group: dict[str, Any], args: Args) -> None:
-    """A new group has AWS's rules (all traffic out); the program's take their place."""
-    for way, theirs in DIRECTIONS.items():
+    """Replace the default rules of a new group (all egress) with the program's."""
+    for direction, theirs in DIRECTIONS.items():
         before = rules_seen(group.get(theirs) or [])
-        set_rules(aws, id, egress=way == "egress", old=before, new=rules_of(args.get(way) or [], id))
+        set_rules(aws, id, egress=direction == "egress", old=before, new=rules_of(args.get(direction) or [], id))
 
 
 @register
@@ -99,25 +102,25 @@ class SecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Network interfaces and rules of other groups hold a group for a while after they are gone."""
+        """Delete the group, retrying: deleted network interfaces and rules of other groups block this for a while."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
         with unless_gone("InvalidGroup.NotFound"):
             if revoke:
                 revoke_rules(aws, id, [{"Name": "group-id", "Values": [id]}])
             try:
-                insist(aws, f"{what} delete", delete, *IN_USE, timeout=FIRST_TRY)
+                retry(aws, f"{what} delete", delete, *IN_USE, timeout=FIRST_TRY)
             except ClientError as error:
                 if code_of(error) not in IN_USE:
                     raise
                 if revoke:
                     revoke_rules(aws, id, [])
-                insist(aws, f"{what} delete", delete, *IN_USE, timeout=DELETED - FIRST_TRY)
+                retry(aws, f"{what} delete", delete, *IN_USE, timeout=DELETED - FIRST_TRY)
         wait_gone(aws, what, partial(describe_group, aws, id), timeout=PROPAGATION)
 
 
 def revoke_rules(aws: Aws, id: str, filters: list[dict[str, Any]]) -> None:
-    """The group's own rules and, without a filter, those of other groups that name it."""
+    """Revoke the group's own rules and, without a filter, those of other groups that reference it."""
     ec2 = aws.client("ec2")
     for rule in ec2.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]:
         if id in (rule["GroupId"], (rule.get("ReferencedGroupInfo") or {}).get("GroupId")):
@@ -133,7 +136,7 @@ class DefaultSecurityGroup(Resource):
     props = {"vpcId": Prop(replace=True), "ingress": RULES, "egress": RULES, **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        """Adopts the group that AWS made with the VPC: its rules go, the program's come."""
+        """Adopt the group that AWS created with the VPC, and replace its rules with the program's."""
         filters = [{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [args["vpcId"]]}]
         group = only(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
         if group is None:
@@ -151,4 +154,4 @@ class DefaultSecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """AWS keeps it as long as the VPC: it is only forgotten."""
+        """Only forget the group: AWS keeps it as long as the VPC exists."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, insist, only, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, only, retry, to_request, to_state, unless_gone
 
 VPC_TIMEOUT = 10 * MINUTE
 SUBNET_CREATED = 10 * MINUTE
@@ -16,13 +16,13 @@ SUBNET_DELETED = 20 * MINUTE
 class Vpc(Resource):
     token = "aws:ec2/vpc:Vpc"
     title = "EC2 VPC"
-    MADE_WITH = {"cidrBlock": "CidrBlock", "instanceTenancy": "InstanceTenancy"}
+    CREATE_NAMES = {"cidrBlock": "CidrBlock", "instanceTenancy": "InstanceTenancy"}
     ATTRIBUTES = {
         "enableDnsSupport": "EnableDnsSupport",
         "enableDnsHostnames": "EnableDnsHostnames",
         "enableNetworkAddressUsageMetrics": "EnableNetworkAddressUsageMetrics",
     }
-    OUTPUTS = {**MADE_WITH, "dhcpOptionsId": "DhcpOptionsId", "ownerId": "OwnerId"}
+    OUTPUTS = {**CREATE_NAMES, "dhcpOptionsId": "DhcpOptionsId", "ownerId": "OwnerId"}
     props = {
         "cidrBlock": Prop(replace=True),
         "instanceTenancy": Prop(replace=True, default="default"),
@@ -33,7 +33,7 @@ class Vpc(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.MADE_WITH)
+        wanted = to_request(args, self.CREATE_NAMES)
         vpc = aws.client("ec2").create_vpc(**wanted, TagSpecifications=tag_specification("vpc", args))["Vpc"]
         id = str(vpc["VpcId"])
         with completing(id):
@@ -73,10 +73,10 @@ class Vpc(Resource):
         ec2 = aws.client("ec2")
         with unless_gone("InvalidVpcID.NotFound"):
             delete = partial(ec2.delete_vpc, VpcId=id)
-            insist(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
+            retry(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
-        """One call each: EC2 takes one attribute at a time. DNS support first, host names need it."""
+        """Set each attribute in its own call, as EC2 requires. DNS support comes first: DNS host names need it."""
         for name, theirs in self.ATTRIBUTES.items():
             wanted = args.get(name, self.props[name].default)
             if name in names and wanted is not None and (wanted or name in args):
@@ -84,8 +84,8 @@ class Vpc(Resource):
 
     @staticmethod
     def _attribute(aws: Aws, id: str, name: str) -> bool:
-        asked = name[0].lower() + name[1:]
-        return bool(aws.client("ec2").describe_vpc_attribute(VpcId=id, Attribute=asked)[name]["Value"])
+        attribute = name[0].lower() + name[1:]
+        return bool(aws.client("ec2").describe_vpc_attribute(VpcId=id, Attribute=attribute)[name]["Value"])
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -100,7 +100,7 @@ class Vpc(Resource):
 class Subnet(Resource):
     token = "aws:ec2/subnet:Subnet"
     title = "EC2 Subnet"
-    MADE_WITH = {
+    CREATE_NAMES = {
         "vpcId": "VpcId",
         "cidrBlock": "CidrBlock",
         "availabilityZone": "AvailabilityZone",
@@ -117,7 +117,7 @@ class Subnet(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.MADE_WITH)
+        wanted = to_request(args, self.CREATE_NAMES)
         subnet = aws.client("ec2").create_subnet(**wanted, TagSpecifications=tag_specification("subnet", args))["Subnet"]
         id = str(subnet["SubnetId"])
         with completing(id):
@@ -131,7 +131,7 @@ class Subnet(Resource):
         if subnet is None:
             return None
         return {
-            **to_state(subnet, {**self.MADE_WITH, "ownerId": "OwnerId"}),
+            **to_state(subnet, {**self.CREATE_NAMES, "ownerId": "OwnerId"}),
             **read_tags(subnet.get("Tags")),
             "arn": arn(aws, f"subnet/{id}", subnet["OwnerId"]),
             **self._attributes(subnet),
@@ -146,10 +146,11 @@ class Subnet(Resource):
         ec2 = aws.client("ec2")
         with unless_gone("InvalidSubnetID.NotFound"):
             delete = partial(ec2.delete_subnet, SubnetId=id)
-            insist(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
+            retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
 
     def _set_attributes(self, aws: Aws, id: str, args: Args, names: frozenset[str]) -> None:
-        """One call each: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySubnetAttribute.html"""
+        """Set each attribute in its own call:
+        https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySubnetAttribute.html"""
         ec2 = aws.client("ec2")
         if "mapPublicIpOnLaunch" in names:
             ec2.modify_subnet_attribute(SubnetId=id, MapPublicIpOnLaunch={"Value": bool(args.get("mapPublicIpOnLaunch"))})

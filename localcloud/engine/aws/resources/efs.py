@@ -1,4 +1,4 @@
-"""EFS file systems and what decides who may use them and how they are kept."""
+"""EFS file systems and their access, backup and lifecycle settings."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def dns_name(aws: Aws, file_system: str) -> str:
 
 
 def update_tags(aws: Aws, id: str, old: State, new: Args) -> None:
-    """File systems and access points are tagged by id."""
+    """Update the tags of a file system or access point by id."""
     efs = aws.client("efs")
     change_tags(
         old,
@@ -44,7 +44,7 @@ class FileSystem(Resource):
     token = "aws:efs/fileSystem:FileSystem"
     title = "EFS File System"
     auto_name = AutoName(property="creationToken", unless=())
-    MADE_WITH = {
+    CREATE_NAMES = {
         "creationToken": "CreationToken",
         "availabilityZoneName": "AvailabilityZoneName",
         "encrypted": "Encrypted",
@@ -54,7 +54,7 @@ class FileSystem(Resource):
         "throughputMode": "ThroughputMode",
     }
     OUTPUTS = {
-        **MADE_WITH,
+        **CREATE_NAMES,
         "arn": "FileSystemArn",
         "availabilityZoneId": "AvailabilityZoneId",
         "name": "Name",
@@ -76,7 +76,7 @@ class FileSystem(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         efs = aws.client("efs")
-        made = efs.create_file_system(Tags=pairs(wanted_tags(args)), **to_request(args, self.MADE_WITH))
+        made = efs.create_file_system(Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
         id = str(made["FileSystemId"])
         with completing(id):
             self._wait(aws, id, f"EFS File System ({id}) create", "creating")

@@ -1,4 +1,4 @@
-"""Ways into an EFS file system: mount targets in subnets, access points below directories."""
+"""Access to an EFS file system: mount targets in subnets, access points for directories."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ CREATION = {"ownerGid": "OwnerGid", "ownerUid": "OwnerUid", "permissions": "Perm
 class MountTarget(Resource):
     token = "aws:efs/mountTarget:MountTarget"
     title = "EFS Mount Target"
-    delete_before_replace = True  # a file system has one in a zone
-    MADE_WITH = {
+    delete_before_replace = True  # a file system has one mount target per zone
+    CREATE_NAMES = {
         "fileSystemId": "FileSystemId",
         "subnetId": "SubnetId",
         "ipAddress": "IpAddress",
@@ -43,7 +43,7 @@ class MountTarget(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        id = str(aws.client("efs").create_mount_target(**to_request(args, self.MADE_WITH))["MountTargetId"])
+        id = str(aws.client("efs").create_mount_target(**to_request(args, self.CREATE_NAMES))["MountTargetId"])
         with completing(id):
             doing = f"EFS Mount Target ({id}) create"
             until(aws, doing, lambda: self._seen(aws, id), target="available", pending=["creating"], timeout=MOUNT_TARGET_TIMEOUT)
@@ -104,16 +104,16 @@ class AccessPoint(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        asked: dict[str, Any] = {}
+        request: dict[str, Any] = {}
         if args.get("posixUser"):
-            asked["PosixUser"] = to_request(args["posixUser"], OWNER)
+            request["PosixUser"] = to_request(args["posixUser"], OWNER)
         if args.get("rootDirectory"):
             root = args["rootDirectory"]
-            asked["RootDirectory"] = to_request(root, {"path": "Path"})
+            request["RootDirectory"] = to_request(root, {"path": "Path"})
             if root.get("creationInfo"):
-                asked["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
+                request["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
         made = aws.client("efs").create_access_point(
-            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=pairs(wanted_tags(args)), **asked
+            ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=pairs(wanted_tags(args)), **request
         )
         id = str(made["AccessPointId"])
         with completing(id):

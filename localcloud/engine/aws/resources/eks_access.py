@@ -1,4 +1,4 @@
-"""Who may do what with an EKS cluster: people by access entries, pods by Pod Identity."""
+"""EKS permissions: access entries for users, Pod Identity associations for pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ CLUSTER = {"clusterName": "clusterName"}
 class AccessEntry(Resource):
     token = "aws:eks/accessEntry:AccessEntry"
     title = "EKS Access Entry"
-    MADE_WITH = {
+    CREATE_NAMES = {
         **CLUSTER,
         "principalArn": "principalArn",
         "type": "type",
@@ -32,8 +32,8 @@ class AccessEntry(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        asked = {"type": "STANDARD", **to_request(args, self.MADE_WITH)}
-        aws.client("eks").create_access_entry(**asked, tags=wanted_tags(args))
+        request = {"type": "STANDARD", **to_request(args, self.CREATE_NAMES)}
+        aws.client("eks").create_access_entry(**request, tags=wanted_tags(args))
         return f"{args['clusterName']}:{args['principalArn']}"
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
@@ -41,7 +41,7 @@ class AccessEntry(Resource):
         if found is None:
             return None
         return {
-            **to_state(found, {**self.MADE_WITH, "accessEntryArn": "accessEntryArn"}),
+            **to_state(found, {**self.CREATE_NAMES, "accessEntryArn": "accessEntryArn"}),
             **tag_state(found.get("tags")),
             "createdAt": timestamp(found["createdAt"]),
             "modifiedAt": timestamp(found["modifiedAt"]),
@@ -119,7 +119,7 @@ class AccessPolicyAssociation(Resource):
 class PodIdentityAssociation(Resource):
     token = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
     title = "EKS Pod Identity Association"
-    MADE_WITH = {
+    CREATE_NAMES = {
         **CLUSTER,
         "namespace": "namespace",
         "serviceAccount": "serviceAccount",
@@ -127,7 +127,7 @@ class PodIdentityAssociation(Resource):
         "targetRoleArn": "targetRoleArn",
         "disableSessionTags": "disableSessionTags",
     }
-    OUTPUTS = {**MADE_WITH, "associationArn": "associationArn", "associationId": "associationId", "externalId": "externalId"}
+    OUTPUTS = {**CREATE_NAMES, "associationArn": "associationArn", "associationId": "associationId", "externalId": "externalId"}
     props = {
         "clusterName": Prop(replace=True),
         "namespace": Prop(replace=True),
@@ -139,8 +139,8 @@ class PodIdentityAssociation(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        asked = to_request(args, self.MADE_WITH)
-        made = aws.client("eks").create_pod_identity_association(**asked, tags=wanted_tags(args))
+        request = to_request(args, self.CREATE_NAMES)
+        made = aws.client("eks").create_pod_identity_association(**request, tags=wanted_tags(args))
         return str(made["association"]["associationId"])
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:

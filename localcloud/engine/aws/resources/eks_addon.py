@@ -17,7 +17,7 @@ IDENTITY = {"roleArn": "roleArn", "serviceAccount": "serviceAccount"}
 class Addon(Resource):
     token = "aws:eks/addon:Addon"
     title = "EKS Add-On"
-    MADE_WITH = {
+    CREATE_NAMES = {
         "clusterName": "clusterName",
         "addonName": "addonName",
         "addonVersion": "addonVersion",
@@ -39,13 +39,13 @@ class Addon(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        asked = to_request(args, {**self.MADE_WITH, "resolveConflictsOnCreate": "resolveConflicts"})
+        request = to_request(args, {**self.CREATE_NAMES, "resolveConflictsOnCreate": "resolveConflicts"})
         if args.get("podIdentityAssociations"):
-            asked["podIdentityAssociations"] = identities(args)
-        aws.client("eks").create_addon(**asked, tags=wanted_tags(args))
+            request["podIdentityAssociations"] = identities(args)
+        aws.client("eks").create_addon(**request, tags=wanted_tags(args))
         id = f"{args['clusterName']}:{args['addonName']}"
         with completing(id):
-            # DEGRADED is on the way: CoreDNS is that until the first node is there.
+            # DEGRADED is transient: CoreDNS is degraded until the first node joins.
             doing, pending = f"EKS Add-On ({id}) create", ("CREATING", "DEGRADED")
             until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
         return id
@@ -55,7 +55,7 @@ class Addon(Resource):
         if found is None:
             return None
         return {
-            **to_state(found, {**self.MADE_WITH, "arn": "addonArn"}),
+            **to_state(found, {**self.CREATE_NAMES, "arn": "addonArn"}),
             **tag_state(found.get("tags")),
             "podIdentityAssociations": [self._identity(aws, arn) for arn in found.get("podIdentityAssociations") or ()],
             "createdAt": timestamp(found["createdAt"]),
@@ -67,18 +67,18 @@ class Addon(Resource):
             update_tags(aws, old["arn"], old, new)
         if not changed & self.CHANGED_WITH:
             return
-        asked = to_request(
+        request = to_request(
             new, {"resolveConflictsOnUpdate": "resolveConflicts", "serviceAccountRoleArn": "serviceAccountRoleArn"}
         )
         if "serviceAccountRoleArn" in changed:
-            asked["serviceAccountRoleArn"] = new.get("serviceAccountRoleArn") or ""
+            request["serviceAccountRoleArn"] = new.get("serviceAccountRoleArn") or ""
         for name in ("addonVersion", "configurationValues"):
             if name in changed:
-                asked[name] = new[name]
+                request[name] = new[name]
         if "podIdentityAssociations" in changed:
-            asked["podIdentityAssociations"] = identities(new)
+            request["podIdentityAssociations"] = identities(new)
         key = self._key(id)
-        answer = aws.client("eks").update_addon(**key, **asked)
+        answer = aws.client("eks").update_addon(**key, **request)
         owner = {"name": key["clusterName"], "addonName": key["addonName"]}
         wait_for_update(aws, f"EKS Add-On ({id}) update", answer["update"], owner, TIMEOUT)
 
@@ -96,7 +96,7 @@ class Addon(Resource):
 
     @staticmethod
     def _identity(aws: Aws, arn: str) -> State:
-        """An add-on names its associations by ARN, `...:podidentityassociation/<cluster>/<id>`."""
+        """Look up a Pod Identity association by its ARN, `...:podidentityassociation/<cluster>/<id>`."""
         _, cluster, id = arn.split("/")
         found = aws.client("eks").describe_pod_identity_association(clusterName=cluster, associationId=id)["association"]
         return to_state(found, IDENTITY)

@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
 from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
-from localcloud.engine.aws.resources.requests import completing, insist, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import completing, retry, to_request, to_state, unless_gone
 from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
 
 CREATE_TIMEOUT = 30 * MINUTE
@@ -67,7 +67,8 @@ class Cluster(Resource):
         return self.recomputed if "version" in changed else frozenset()
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Encryption can be added but not taken away: https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
+        """Replace the cluster if encryption is removed, since EKS can only add it:
+        https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html"""
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
     def create(self, aws: Aws, args: Args) -> str:
@@ -100,7 +101,7 @@ class Cluster(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """EKS takes one kind of change at a time; the version first, as the official provider does."""
+        """Apply one kind of change at a time, as EKS requires; the version first, like the official provider."""
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if "version" in changed:
@@ -122,11 +123,11 @@ class Cluster(Resource):
                 self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """A cluster on which an update is in progress cannot go yet."""
+        """Delete the cluster, retrying while an update is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with unless_gone(GONE):
-            insist(aws, doing, remove, "ResourceInUseException", saying="in progress", timeout=BUSY_TIMEOUT)
+            retry(aws, doing, remove, "ResourceInUseException", containing="in progress", timeout=BUSY_TIMEOUT)
         until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
 
     def _upgrade(self, aws: Aws, id: str, args: Args) -> None:
@@ -141,7 +142,10 @@ class Cluster(Resource):
 
     @staticmethod
     def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
-        """Once, and for good: the official provider leaves another key alone without a word, and shows the difference again."""
+        """Enable encryption, which is permanent.
+
+        The official provider silently ignores another key and shows the difference again; this raises an error.
+        """
         if old.get("encryptionConfig"):
             raise Failed(f"EKS Cluster ({id}): the key that encrypts its secrets cannot be changed; replace the cluster")
         answer = aws.client("eks").associate_encryption_config(clusterName=id, encryptionConfig=[new["encryptionConfig"]])
@@ -149,7 +153,10 @@ class Cluster(Resource):
 
     @staticmethod
     def _access(found: State, known: State) -> State:
-        """AWS does not say who was made admin at the creation: https://github.com/aws/containers-roadmap/issues/185"""
+        """Keep the creator's admin setting from the state: AWS does not report it.
+
+        https://github.com/aws/containers-roadmap/issues/185
+        """
         was = (known.get("accessConfig") or {}).get("bootstrapClusterCreatorAdminPermissions")
         return {
             "authenticationMode": found["authenticationMode"],
@@ -175,13 +182,13 @@ def creation_request(args: Args) -> dict[str, Any]:
         "deletionProtection",
         "bootstrapSelfManagedAddons",
     )
-    asked = to_request(args, dict(zip(names, names, strict=True)))
+    request = to_request(args, dict(zip(names, names, strict=True)))
     if args.get("accessConfig"):
-        asked["accessConfig"] = {"bootstrapClusterCreatorAdminPermissions": True, **args["accessConfig"]}
+        request["accessConfig"] = {"bootstrapClusterCreatorAdminPermissions": True, **args["accessConfig"]}
     if args.get("encryptionConfig"):
-        asked["encryptionConfig"] = [args["encryptionConfig"]]
+        request["encryptionConfig"] = [args["encryptionConfig"]]
     return {
-        **asked,
+        **request,
         "resourcesVpcConfig": {"endpointPrivateAccess": False, "endpointPublicAccess": True, **args["vpcConfig"]},
         "logging": logging_request(args),
         "tags": wanted_tags(args),
@@ -189,14 +196,14 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def logging_request(args: Args) -> dict[str, Any]:
-    """What is on, and that the rest is off."""
+    """Return the request that enables the given log types and disables the others."""
     wanted = args.get("enabledClusterLogTypes") or []
     unwanted = [name for name in LOG_TYPES if name not in wanted]
     return {"clusterLogging": [{"types": types, "enabled": on} for types, on in ((wanted, True), (unwanted, False)) if types]}
 
 
 def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
-    """The requests that make one VPC configuration into another: EKS takes endpoint, subnets and groups one after the other."""
+    """Return the requests that change a VPC configuration: EKS accepts endpoint, subnets and groups one at a time."""
     requests: list[dict[str, Any]] = []
     before = {"endpointPrivateAccess": False, "endpointPublicAccess": True, **old}
     after = {

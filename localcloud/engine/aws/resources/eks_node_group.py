@@ -39,12 +39,12 @@ class NodeGroup(Resource):
     token = "aws:eks/nodeGroup:NodeGroup"
     title = "EKS Node Group"
     auto_name = AutoName(property="nodeGroupName", unless=("nodeGroupNamePrefix",))
-    MADE_WITH = {
+    CREATE_NAMES = {
         **_same("amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "labels", "releaseVersion", "version"),
         "nodeRoleArn": "nodeRole",
         "subnetIds": "subnets",
     }
-    OUTPUTS = {**MADE_WITH, "nodeGroupName": "nodegroupName", "arn": "nodegroupArn", "status": "status"}
+    OUTPUTS = {**CREATE_NAMES, "nodeGroupName": "nodegroupName", "arn": "nodegroupArn", "status": "status"}
     props = {
         "clusterName": Prop(replace=True),
         "nodeGroupName": Prop(replace=True),
@@ -70,7 +70,7 @@ class NodeGroup(Resource):
     }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """A group with a launch template cannot become one without, or the other way round."""
+        """Replace the group when a launch template is added or removed."""
         both = bool(old.get("launchTemplate")) and bool(new.get("launchTemplate"))
         return frozenset() if both else changed & {"launchTemplate"}
 
@@ -101,11 +101,11 @@ class NodeGroup(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """New nodes first, then how many and how they are kept, as the official provider does."""
+        """Update the node version first, then scaling and other settings, like the official provider."""
         if "tags" in changed:
             update_tags(aws, old["arn"], old, new)
         if changed & {"launchTemplate", "releaseVersion", "version"}:
-            self._renew(aws, id, new, changed)
+            self._update_version(aws, id, new, changed)
         configured = configuration_request(old, new, changed)
         if configured:
             answer = aws.client("eks").update_nodegroup_config(**self._key(id), **configured)
@@ -117,13 +117,13 @@ class NodeGroup(Resource):
         failures = ["DELETE_FAILED"]
         until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
 
-    def _renew(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
-        """The launch template goes along with every new version, by id where both id and name are known."""
-        asked: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
+    def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
+        """Update the version. Each update includes the launch template, by id if both id and name are known."""
+        request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
-            asked["launchTemplate"] = template_request(new["launchTemplate"])
+            request["launchTemplate"] = template_request(new["launchTemplate"])
         forced = bool(new.get("forceUpdateVersion"))
-        answer = aws.client("eks").update_nodegroup_version(**self._key(id), **asked, force=forced)
+        answer = aws.client("eks").update_nodegroup_version(**self._key(id), **request, force=forced)
         self._wait_for_update(aws, id, "version", answer["update"])
 
     def _wait_for_update(self, aws: Aws, id: str, what: str, update: dict[str, Any]) -> None:
@@ -145,42 +145,42 @@ class NodeGroup(Resource):
 
 
 def creation_request(args: Args) -> dict[str, Any]:
-    asked = to_request(args, NodeGroup.MADE_WITH)
+    request = to_request(args, NodeGroup.CREATE_NAMES)
     if args.get("launchTemplate"):
-        asked["launchTemplate"] = template_request(args["launchTemplate"])
+        request["launchTemplate"] = template_request(args["launchTemplate"])
     if args.get("taints"):
-        asked["taints"] = [to_request(taint, TAINT) for taint in args["taints"]]
+        request["taints"] = [to_request(taint, TAINT) for taint in args["taints"]]
     if args.get("updateConfig"):
-        asked["updateConfig"] = to_request(args["updateConfig"], UPDATE)
+        request["updateConfig"] = to_request(args["updateConfig"], UPDATE)
     if args.get("nodeRepairConfig"):
-        asked["nodeRepairConfig"] = repair_request(args["nodeRepairConfig"])
-    return {**asked, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": wanted_tags(args)}
+        request["nodeRepairConfig"] = repair_request(args["nodeRepairConfig"])
+    return {**request, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": wanted_tags(args)}
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
-    """What UpdateNodegroupConfig is asked for: settings whole, labels and taints as what is new and what goes."""
-    asked: dict[str, Any] = {}
+    """Return the UpdateNodegroupConfig request: complete settings, but only added and removed labels and taints."""
+    request: dict[str, Any] = {}
     if "labels" in changed:
         before, after = old.get("labels") or {}, new.get("labels") or {}
         written = {name: value for name, value in after.items() if before.get(name) != value}
         removed = [name for name in before if name not in after]
-        asked["labels"] = _given(addOrUpdateLabels=written, removeLabels=removed)
+        request["labels"] = _given(addOrUpdateLabels=written, removeLabels=removed)
     if "taints" in changed:
         was, wanted = ([to_request(taint, TAINT) for taint in side.get("taints") or ()] for side in (old, new))
         kept = {(taint["key"], taint["effect"]) for taint in wanted}
         gone = [taint for taint in was if (taint["key"], taint["effect"]) not in kept]
-        asked["taints"] = _given(addOrUpdateTaints=[taint for taint in wanted if taint not in was], removeTaints=gone)
+        request["taints"] = _given(addOrUpdateTaints=[taint for taint in wanted if taint not in was], removeTaints=gone)
     if "scalingConfig" in changed:
-        asked["scalingConfig"] = to_request(new["scalingConfig"], SCALING)
+        request["scalingConfig"] = to_request(new["scalingConfig"], SCALING)
     if "updateConfig" in changed:
-        asked["updateConfig"] = to_request(new["updateConfig"], UPDATE)
+        request["updateConfig"] = to_request(new["updateConfig"], UPDATE)
     if "nodeRepairConfig" in changed:
-        asked["nodeRepairConfig"] = repair_request(new["nodeRepairConfig"])
-    return asked
+        request["nodeRepairConfig"] = repair_request(new["nodeRepairConfig"])
+    return request
 
 
 def template_request(template: Args) -> dict[str, Any]:
-    """EKS refuses a template named by both: the id says which one."""
+    """Identify the template by id if known: EKS refuses a request with both id and name."""
     names = ("id", "version") if template.get("id") else ("name", "version")
     return to_request(template, _same(*names))
 

@@ -1,4 +1,4 @@
-"""What requests to EKS have in common: updates that take their time, tags by ARN, timestamps."""
+"""Helpers for EKS requests: waiting for updates, tags by ARN, timestamps."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ UPDATE_TIMEOUT = 60 * MINUTE
 
 
 def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
-    """What a Describe call shows; None where it is gone."""
+    """Return the result of a Describe call, or None if the resource is gone."""
     eks = aws.client("eks")
     try:
         found: dict[str, Any] = getattr(eks, operation)(**key)[member]
@@ -25,7 +25,7 @@ def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, An
 def wait_for_update(
     aws: Aws, what: str, update: Mapping[str, Any], owner: Mapping[str, str], timeout: float = UPDATE_TIMEOUT
 ) -> None:
-    """Until the update is done. `owner` is what DescribeUpdate needs: name, and nodegroupName or addonName."""
+    """Wait until the update is done. `owner` has DescribeUpdate's parameters: name, and nodegroupName or addonName."""
     eks = aws.client("eks")
     id = str(update["id"])
 

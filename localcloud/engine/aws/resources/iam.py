@@ -16,7 +16,7 @@ class Role(Resource):
     token = "aws:iam/role:Role"
     title = "IAM Role"
     auto_name = AutoName(max_length=64)
-    MADE_WITH = {
+    CREATE_NAMES = {
         "path": "Path",
         "assumeRolePolicy": "AssumeRolePolicyDocument",
         "description": "Description",
@@ -45,7 +45,7 @@ class Role(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args)
-        aws.client("iam").create_role(RoleName=name, Tags=pairs(wanted_tags(args)), **to_request(args, self.MADE_WITH))
+        aws.client("iam").create_role(RoleName=name, Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
         return name
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
@@ -228,5 +228,5 @@ class InstanceProfile(Resource):
                 aws.client("iam").remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])
 
 
-def _all(iam: Any, operation: str, member: str, **asked: str) -> list[Any]:
-    return [item for page in iam.get_paginator(operation).paginate(**asked) for item in page[member]]
+def _all(iam: Any, operation: str, member: str, **parameters: str) -> list[Any]:
+    return [item for page in iam.get_paginator(operation).paginate(**parameters) for item in page[member]]

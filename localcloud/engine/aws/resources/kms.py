@@ -16,7 +16,7 @@ ABSENT = "NotFoundException"
 class Key(Resource):
     token = "aws:kms/key:Key"
     title = "KMS Key"
-    MADE_WITH = {
+    CREATE_NAMES = {
         "description": "Description",
         "keyUsage": "KeyUsage",
         "customerMasterKeySpec": "KeySpec",
@@ -48,7 +48,7 @@ class Key(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("kms").create_key(Tags=_pairs(wanted_tags(args)), **to_request(args, self.MADE_WITH))
+        made = aws.client("kms").create_key(Tags=_pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
         id = str(made["KeyMetadata"]["KeyId"])
         with completing(id):
             if args.get("enableKeyRotation"):
@@ -72,7 +72,7 @@ class Key(Resource):
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        """A key is enabled before anything else and disabled after: KMS changes no disabled key."""
+        """Enable a key before other changes and disable it after them: KMS refuses to change a disabled key."""
         kms = aws.client("kms")
         enabled = new.get("isEnabled", True)
         if "isEnabled" in changed and enabled:

@@ -13,7 +13,7 @@ class LogGroup(Resource):
     token = "aws:cloudwatch/logGroup:LogGroup"
     title = "CloudWatch Logs Log Group"
     auto_name = AutoName(max_length=512)
-    MADE_WITH = {"kmsKeyId": "kmsKeyId"}
+    CREATE_NAMES = {"kmsKeyId": "kmsKeyId"}
     props = {
         "name": Prop(replace=True),
         "namePrefix": Prop(replace=True, write_only=True),
@@ -25,7 +25,7 @@ class LogGroup(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         logs, name, tags = aws.client("logs"), physical_name(args), wanted_tags(args)
-        logs.create_log_group(logGroupName=name, **({"tags": tags} if tags else {}), **to_request(args, self.MADE_WITH))
+        logs.create_log_group(logGroupName=name, **({"tags": tags} if tags else {}), **to_request(args, self.CREATE_NAMES))
         with completing(name):
             if args.get("retentionInDays"):
                 logs.put_retention_policy(logGroupName=name, retentionInDays=args["retentionInDays"])
@@ -37,7 +37,7 @@ class LogGroup(Resource):
             return None
         arn = str(group["arn"]).removesuffix(":*")
         return {
-            **to_state(group, self.MADE_WITH),
+            **to_state(group, self.CREATE_NAMES),
             **tag_state(aws.client("logs").list_tags_for_resource(resourceArn=arn).get("tags")),
             "name": id,
             "arn": arn,

@@ -1,4 +1,4 @@
-"""Waiting for AWS to bring something up or down, and saying what became of it in the official provider's words."""
+"""Waiting for AWS to create or delete a resource, with failures in the official provider's wording."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,22 +9,22 @@ MINUTE = 60.0
 
 
 class Seen(NamedTuple):
-    """One look at something that is changing."""
+    """One observation of a changing resource."""
 
     status: str
     cause: str = ""
-    """What AWS says is wrong with it."""
+    """The failure reason reported by AWS."""
 
 
 def until(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, target: str, pending: Iterable[str], timeout: float = 20 * MINUTE
 ) -> None:
-    """Wait for `target`; any status that is neither that nor on the way to it is the end. None: not there yet."""
-    on_the_way = frozenset(pending)
+    """Wait for `target`; any status that is neither that nor `pending` is a failure. None means not there yet."""
+    transient = frozenset(pending)
 
     def attempt() -> Seen | None:
         seen = look()
-        if seen is None or seen.status in on_the_way:
+        if seen is None or seen.status in transient:
             return None
         if seen.status != target:
             raise Failed(f"waiting for {doing}: {unexpected(seen, target)}")
@@ -36,12 +36,12 @@ def until(
 def until_gone(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, failures: Iterable[str] = (), timeout: float = 20 * MINUTE
 ) -> None:
-    """Wait until `look` finds nothing any more."""
-    hopeless = frozenset(failures)
+    """Wait until `look` finds nothing."""
+    failed = frozenset(failures)
 
     def attempt() -> bool | None:
         seen = look()
-        if seen is not None and seen.status in hopeless:
+        if seen is not None and seen.status in failed:
             raise Failed(f"waiting for {doing}: {unexpected(seen, '')}")
         return True if seen is None else None
 
@@ -56,7 +56,7 @@ def unexpected(seen: Seen, target: str) -> str:
 
 
 def issues(health: Mapping[str, Any] | None) -> str:
-    """Health issues of an EKS resource, one a line: the resources, the code, the message."""
+    """Format the health issues of an EKS resource, one per line: resources, code, message."""
     return "\n".join(
         f"{', '.join(issue.get('resourceIds') or ())}: {issue.get('code', '')}: {issue.get('message', '')}"
         for issue in (health or {}).get("issues") or ()

@@ -1,4 +1,4 @@
-"""What requests to AWS have in common: things that are gone, patience, half-made resources, ARNs of EC2."""
+"""Helpers for AWS requests: missing resources, retries, incomplete creations, EC2 ARNs."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +14,12 @@ MINUTE = 60.0
 
 
 def code_of(error: ClientError) -> str:
-    """AWS's error code, e.g. `DependencyViolation`."""
+    """Return AWS's error code, e.g. `DependencyViolation`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
-    """What `describe` finds; None where AWS finds nothing or answers with one of the `absent` codes."""
+    """Return what `describe` finds, or None if it finds nothing or AWS returns one of the `absent` codes."""
     try:
         found = describe()
     except ClientError as error:
@@ -31,7 +31,7 @@ def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str
 
 @contextmanager
 def unless_gone(*absent: str) -> Iterator[None]:
-    """Removing what is gone already is a success."""
+    """Ignore errors with the `absent` codes: deleting a resource that is already gone succeeds."""
     try:
         yield
     except ClientError as error:
@@ -41,22 +41,22 @@ def unless_gone(*absent: str) -> Iterator[None]:
 
 @contextmanager
 def completing(id: str) -> Iterator[None]:
-    """The resource exists from here on: whatever goes wrong, the engine must learn its id."""
+    """Convert failures after creation to `Partial`, so that the engine learns the resource's id."""
     try:
         yield
     except (ClientError, Failed) as error:
         raise Partial(id, str(error)) from error
 
 
-def insist(aws: Aws, what: str, call: Callable[[], T], *passing: str, saying: str = "", timeout: float) -> T:
-    """Repeat the call while AWS refuses it with a `passing` code (and words); in the end the refusal is the error."""
+def retry(aws: Aws, what: str, call: Callable[[], T], *transient: str, containing: str = "", timeout: float) -> T:
+    """Retry the call while AWS refuses it with a `transient` code (and text); on timeout, raise the last refusal."""
     refusals: list[ClientError] = []
 
     def attempt() -> tuple[T] | None:
         try:
             return (call(),)
         except ClientError as error:
-            if code_of(error) not in passing or saying not in str(error):
+            if code_of(error) not in transient or containing not in str(error):
                 raise
             refusals.append(error)
             return None
@@ -70,28 +70,31 @@ def insist(aws: Aws, what: str, call: Callable[[], T], *passing: str, saying: st
 
 
 def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: float) -> None:
-    """Until `describe` finds nothing."""
+    """Wait until `describe` finds nothing."""
     aws.wait(f"{what} delete", lambda: True if describe() is None else None, timeout=timeout)
 
 
 def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
-    """Some calls answer 200 with a list of what failed: make it the error that it is."""
+    """Raise an error for a response that lists failures with status 200."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)
 
 
 def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The given properties under AWS's names."""
+    """Return the given properties under AWS's names."""
     return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
 
 
 def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """AWS's answer under Pulumi's names; what AWS left out is absent, and so is its empty text."""
+    """Return AWS's response under Pulumi's names, without missing values and empty texts."""
     return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
 
 
 def client_token() -> str:
-    """A client token: a request repeated after a broken connection makes one resource, as with the official provider."""
+    """Return a client token, so that a request retried after a broken connection creates only one resource.
+
+    The official provider does the same.
+    """
     return uuid.uuid4().hex
 
 

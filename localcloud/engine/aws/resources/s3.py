@@ -16,7 +16,7 @@ BUCKET_GONE = "NoSuchBucket"
 
 @register
 class Bucket(Resource):
-    """What a bucket is; how it behaves has resources of its own (s3_settings.py, s3_lifecycle.py)."""
+    """Bucket without its settings, which are separate resources (s3_settings.py, s3_lifecycle.py)."""
 
     token = "aws:s3/bucket:Bucket"
     title = "S3 Bucket"
@@ -31,12 +31,12 @@ class Bucket(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "bucket", "bucketPrefix")
-        asked: dict[str, Any] = {}
-        if aws.region != "us-east-1":  # S3 refuses its oldest region as a constraint
-            asked["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
+        request: dict[str, Any] = {}
+        if aws.region != "us-east-1":  # S3 refuses us-east-1 as a location constraint
+            request["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
         if args.get("objectLockEnabled"):
-            asked["ObjectLockEnabledForBucket"] = True
-        aws.client("s3").create_bucket(Bucket=name, **asked)
+            request["ObjectLockEnabledForBucket"] = True
+        aws.client("s3").create_bucket(Bucket=name, **request)
         with completing(name):
             if wanted_tags(args):
                 aws.client("s3").put_bucket_tagging(Bucket=name, Tagging={"TagSet": pairs(wanted_tags(args))})
@@ -80,7 +80,7 @@ class Bucket(Resource):
 
     @staticmethod
     def _empty(s3: Any, id: str, locked: bool) -> None:
-        """Every version of every object, and the markers of deleted ones."""
+        """Delete all object versions and delete markers."""
         bypass = {"BypassGovernanceRetention": True} if locked else {}
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=id):
             found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]

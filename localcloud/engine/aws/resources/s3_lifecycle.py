@@ -1,4 +1,4 @@
-"""When S3 deletes or moves what is in a bucket."""
+"""Lifecycle rules: when S3 deletes or moves a bucket's objects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +16,12 @@ PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "abortIncompleteMultipartUpload": ("AbortIncompleteMultipartUpload", {"daysAfterInitiation": "DaysAfterInitiation"}),
     "noncurrentVersionExpiration": ("NoncurrentVersionExpiration", NONCURRENT),
 }
-"""Of a rule, as Pulumi and as S3 name them, with their members."""
+"""Parts of a rule: Pulumi's and S3's name, with their members."""
 MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
     "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
 }
-"""There may be several of each."""
+"""Parts of a rule that are lists."""
 
 
 def _props(names: Mapping[str, str]) -> dict[str, Prop]:
@@ -70,20 +70,20 @@ class BucketLifecycleConfiguration(BucketSetting):
 
 
 def rule_request(rule: Args) -> dict[str, Any]:
-    asked = to_request(rule, RULE)
+    request = to_request(rule, RULE)
     if "prefix" not in rule:
-        asked["Filter"] = filter_request(rule.get("filter") or {})
+        request["Filter"] = filter_request(rule.get("filter") or {})
     for ours, (theirs, fields) in PARTS.items():
         if rule.get(ours):
-            asked[theirs] = to_request(rule[ours], fields)
+            request[theirs] = to_request(rule[ours], fields)
     for ours, (theirs, fields) in MOVES.items():
         if rule.get(ours):
-            asked[theirs] = [to_request(move, fields) for move in rule[ours]]
-    return asked
+            request[theirs] = [to_request(move, fields) for move in rule[ours]]
+    return request
 
 
 def filter_request(given: Args) -> dict[str, Any]:
-    """S3 wants exactly one member; an empty prefix means every object."""
+    """Return a filter with exactly one member, as S3 requires; an empty prefix matches every object."""
     if given.get("and"):
         both = given["and"]
         tags = {"Tags": pairs(both["tags"])} if both.get("tags") else {}

@@ -1,4 +1,4 @@
-"""How a bucket behaves: who reaches it, who owns what is in it, how it is encrypted, whether it keeps versions."""
+"""Bucket settings: public access, object ownership, encryption, policy, versioning."""
 
 from abc import abstractmethod
 from typing import Any
@@ -19,10 +19,10 @@ BY_DEFAULT = {"sseAlgorithm": "SSEAlgorithm", "kmsMasterKeyId": "KMSMasterKeyID"
 
 
 class BucketSetting(Resource):
-    """One setting of a bucket. Its id is the bucket's name, and putting it again changes it."""
+    """A bucket setting. Its id is the bucket's name, and a put creates or changes it."""
 
     absent: str
-    """S3's code for a bucket without the setting."""
+    """S3's error code for a bucket without the setting."""
 
     @abstractmethod
     def put(self, aws: Aws, id: str, args: Args) -> None: ...
@@ -118,10 +118,10 @@ class BucketServerSideEncryptionConfiguration(BucketSetting):
     def put(self, aws: Aws, id: str, args: Args) -> None:
         rules = []
         for rule in args["rules"]:
-            asked = to_request(rule, {"bucketKeyEnabled": "BucketKeyEnabled"})
+            request = to_request(rule, {"bucketKeyEnabled": "BucketKeyEnabled"})
             if rule.get("applyServerSideEncryptionByDefault"):
-                asked["ApplyServerSideEncryptionByDefault"] = to_request(rule["applyServerSideEncryptionByDefault"], BY_DEFAULT)
-            rules.append(asked)
+                request["ApplyServerSideEncryptionByDefault"] = to_request(rule["applyServerSideEncryptionByDefault"], BY_DEFAULT)
+            rules.append(request)
         aws.client("s3").put_bucket_encryption(Bucket=id, ServerSideEncryptionConfiguration={"Rules": rules})
 
     def get(self, aws: Aws, id: str, known: State) -> State:
@@ -165,7 +165,7 @@ class BucketVersioning(BucketSetting):
     props = {"bucket": Prop(replace=True), "versioningConfiguration": Prop(fields={"status": Prop()})}
 
     def put(self, aws: Aws, id: str, args: Args) -> None:
-        """A bucket that never kept versions is `Disabled` without a call: S3 has no word for going back there."""
+        """Set the versioning status. `Disabled` needs no call: new buckets have it, and S3 cannot return to it."""
         status = args["versioningConfiguration"]["status"]
         if status != "Disabled":
             aws.client("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": status})

@@ -1,4 +1,5 @@
-"""When an object of a kind is ready, as the official provider sees it.
+"""Readiness of objects by kind, as defined by the official provider.
 
-https://www.pulumi.com/registry/packages/kubernetes/#await-logic, https://github.com/pulumi/pulumi-kubernetes/tree/master/provider/pkg/await
+https://www.pulumi.com/registry/packages/kubernetes/#await-logic
+https://github.com/pulumi/pulumi-kubernetes/tree/master/provider/pkg/await
 """

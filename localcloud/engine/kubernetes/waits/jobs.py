@@ -1,4 +1,4 @@
-"""Jobs run to their end before they are ready."""
+"""Jobs: ready once they complete."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.waits import pods

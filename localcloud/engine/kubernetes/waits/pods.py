@@ -1,4 +1,4 @@
-"""Pods, and why they are not ready."""
+"""Pods, and the reasons why they are not ready."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,17 +18,17 @@ def _look(scene: Scene) -> Verdict:
 
 
 def called(obj: Mapping[str, Any]) -> str:
-    """With the namespace unless it is the usual one."""
+    """Return the object's name, with its namespace unless that is the default one."""
     return f"{namespace(obj)}/{name(obj)}" if namespace(obj) not in ("", "default") else name(obj)
 
 
 def complaints(pods: list[Object]) -> list[str]:
-    """Why pods are not ready, a line for each that says."""
+    """Return why pods are not ready, one entry per pod with a known reason."""
     return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
 
 
 def of_owner(scene: Scene, owner: Object) -> list[str]:
-    """Why the pods of a workload are not ready."""
+    """Return why the pods of a workload are not ready."""
     return complaints(scene.owned(POD, owner, nested(owner, "spec", "selector")))
 
 
@@ -63,10 +63,10 @@ def _reason(container: Object) -> str:
     if waiting and waiting.get("reason") != "ContainerCreating":
         found.append(f"[{waiting.get('reason')}] {waiting.get('message', '')}".strip())
     if ended and ended.get("reason"):
-        told = ended.get("message")
+        message = ended.get("message")
         found.append(
-            f"[{ended['reason']}] {told}"
-            if told
+            f"[{ended['reason']}] {message}"
+            if message
             else f'container "{container.get("name")}" completed with exit code {ended.get("exitCode")}'
         )
     if last := nested(container, "lastState", "terminated"):

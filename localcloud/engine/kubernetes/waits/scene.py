@@ -1,4 +1,4 @@
-"""What is looked at while waiting for an object: itself and what belongs to it."""
+"""The view of an object while waiting for it: the object and the objects that belong to it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ POD = Kind("", "v1", "Pod")
 
 @dataclass
 class Scene:
-    """One object at one moment."""
+    """An object at one point in time."""
 
     cluster: Cluster
     live: Object
     updating: bool = False
-    """The object was there before."""
+    """The object existed before the operation."""
     memory: dict[str, Any] = field(default_factory=dict)
-    """For conditions over time; the same through all of one wait."""
+    """Memory for conditions over time, shared by all looks of one wait."""
 
     def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
-        """Objects of a kind that `owner` controls; empty where they cannot be read."""
+        """Return the objects of a kind that `owner` controls, or an empty list if they cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
         found = self.all(kind, **query)
@@ -47,13 +47,13 @@ class Scene:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far it is."""
+    """The readiness of an object."""
 
     ready: bool
-    saying: str = ""
-    """What it is waiting for."""
+    progress: str = ""
+    """What the object is waiting for."""
     failed: tuple[str, ...] = ()
-    """Why it will never be ready."""
+    """Why the object will never be ready."""
 
 
 READY = Verdict(True)
@@ -61,21 +61,21 @@ READY = Verdict(True)
 
 @dataclass(frozen=True)
 class Condition:
-    """When a kind is ready, and why it is not."""
+    """The readiness check of a kind."""
 
     look: Callable[[Scene], Verdict]
     explain: Callable[[Scene], Sequence[str]] = lambda scene: ()
-    """Asked at the end of patience."""
+    """Explains a timeout."""
     related: bool = False
-    """It depends on other objects as well, whose changes a watch on this one does not see."""
+    """The check also depends on other objects, whose changes a watch on this object does not show."""
     when_read: bool = False
-    """A refresh says so too when it is not ready."""
+    """A refresh also reports that the object is not ready."""
     seconds: float | None = None
-    """An upper limit of its own."""
+    """Upper limit of the wait for this kind."""
 
 
 def selector_text(selector: Mapping[str, Any]) -> str:
-    """A LabelSelector as a query."""
+    """Convert a LabelSelector to query text."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for rule in selector.get("matchExpressions") or []:
         key, operator, values = rule["key"], rule["operator"], ",".join(rule.get("values") or [])
@@ -85,7 +85,7 @@ def selector_text(selector: Mapping[str, Any]) -> str:
 
 
 def conditions_of(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Status conditions by type."""
+    """Return the status conditions by type."""
     return {str(one.get("type")): one for one in nested(obj, "status", "conditions") or []}
 
 
@@ -94,7 +94,7 @@ def holds(obj: Mapping[str, Any], condition: str) -> bool:
 
 
 def observed(obj: Mapping[str, Any]) -> bool:
-    """Whether the controller has seen the object as it is now; before, its status is of an older one."""
+    """Whether the controller has observed the current generation; until then, the status is outdated."""
     return (nested(obj, "status", "observedGeneration") or 0) >= (nested(obj, "metadata", "generation") or 1)
 
 

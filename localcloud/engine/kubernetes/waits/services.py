@@ -1,4 +1,4 @@
-"""Services are ready when what they lead to is."""
+"""Services: ready when their pods and addresses are."""
 
 import time
 
@@ -8,7 +8,7 @@ from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Ve
 
 ENDPOINTS = Kind("", "v1", "Endpoints")
 SETTLING_SECONDS = 1.0
-"""Endpoints that did not change for this long are as they will be; the official provider gives them ten seconds."""
+"""Endpoints unchanged for this long count as final; the official provider waits ten seconds."""
 NO_PODS = (
     "Service does not target any Pods. Selected Pods may not be ready, or field '.spec.selector' may not match labels on any Pods"
 )
@@ -17,7 +17,7 @@ NO_PODS = (
 def _look(scene: Scene) -> Verdict:
     if not _has_address(scene):
         return Verdict(False, "Attempting to allocate IP address to Service")
-    if not _leads_to_pods(scene):
+    if not _has_pods(scene):
         return READY
     endpoints = scene.one(ENDPOINTS, name(scene.live))
     if endpoints is None:
@@ -33,14 +33,14 @@ def _look(scene: Scene) -> Verdict:
 
 
 def _explain(scene: Scene) -> list[str]:
-    told = []
-    if _leads_to_pods(scene):
+    reasons = []
+    if _has_pods(scene):
         endpoints = scene.one(ENDPOINTS, name(scene.live)) or {}
         if not any(part.get("addresses") for part in endpoints.get("subsets") or []):
-            told.append(NO_PODS)
+            reasons.append(NO_PODS)
     if not _has_address(scene):
-        told.append("Service was not allocated an IP address; does your cloud provider support this?")
-    return told
+        reasons.append("Service was not allocated an IP address; does your cloud provider support this?")
+    return reasons
 
 
 def _has_address(scene: Scene) -> bool:
@@ -49,7 +49,7 @@ def _has_address(scene: Scene) -> bool:
     return bool(nested(scene.live, "status", "loadBalancer", "ingress"))
 
 
-def _leads_to_pods(scene: Scene) -> bool:
+def _has_pods(scene: Scene) -> bool:
     spec = scene.live.get("spec") or {}
     return spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None" and bool(spec.get("selector"))
 

@@ -1,4 +1,4 @@
-"""Which kinds are waited for; of all others it is enough that they exist."""
+"""The kinds with a readiness check; other kinds are ready once they exist."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.waits.jobs import JOB
@@ -22,7 +22,7 @@ def _quota(scene: Scene) -> Verdict:
 
 
 def _secret(scene: Scene) -> Verdict:
-    """A token's data are filled in by a controller."""
+    """A service account token Secret is ready once a controller has filled in its data."""
     if scene.live.get("type") != "kubernetes.io/service-account-token" or scene.live.get("data"):
         return READY
     return Verdict(False, "Waiting for the token")

@@ -1,4 +1,4 @@
-"""Volumes and claims."""
+"""Persistent volumes and claims."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.tokens import Kind
@@ -18,7 +18,7 @@ def _claim(scene: Scene) -> Verdict:
 
 
 def _binds_late(scene: Scene) -> bool:
-    """Such a claim waits for a pod, which may come after it."""
+    """Whether the claim binds only when a pod uses it; that pod may be created later."""
     called = nested(scene.live, "spec", "storageClassName")
     storage_class = scene.one(STORAGE_CLASS, called, "") if called else None
     return bool(nested(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")

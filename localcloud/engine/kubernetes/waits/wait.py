@@ -1,4 +1,4 @@
-"""Waiting: for readiness after a creation or an update, and for the end after a deletion."""
+"""Waits: for readiness after creating or updating an object, and for its end after deleting it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,24 +11,24 @@ from localcloud.engine.kubernetes.cluster import Cluster
 from localcloud.engine.kubernetes.engines import ResourceLog
 from localcloud.engine.kubernetes.objects import Object, name, nested
 from localcloud.engine.kubernetes.tokens import Kind
-from localcloud.engine.kubernetes.waits.asked import condition as asked_condition
 from localcloud.engine.kubernetes.waits.scene import Condition, Scene
 from localcloud.engine.kubernetes.waits.table import CONDITIONS
+from localcloud.engine.kubernetes.waits.wait_for import condition as annotated_condition
 
 DEFAULT_SECONDS = 600.0
 WATCH_SECONDS = 2
-"""A watch is begun anew this often, which notices that the engine is gone."""
+"""Watches are restarted this often, to notice that the engine is gone."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
-ENDS_UNSEEN = frozenset(
+DELETED_WITHOUT_WAIT = frozenset(
     {"v1/Namespace", "v1/Pod", "v1/ReplicationController", "apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/StatefulSet"}
     | {"batch/v1/Job"}
 )
-"""Kinds whose deletion is not waited for with skipAwait; for all others that annotation is of creation and update only.
+"""Kinds whose deletion is not awaited with skipAwait. For other kinds, skipAwait affects only creation and update.
 https://github.com/pulumi/pulumi-kubernetes/issues/1232"""
 
 
 class NotReady(Exception):
-    """The object is there but not ready; `live` is the last that was seen of it."""
+    """The object exists but is not ready; `live` is its last known state."""
 
     def __init__(self, text: str, live: Object, reasons: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -38,34 +38,34 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, and who may end it."""
+    """How long to wait, and whether to stop early."""
 
     seconds: float
     gone: Callable[[], bool]
-    """The engine was killed, or told to stop."""
+    """Whether the engine was killed or canceled the operation."""
 
 
 def seconds_for(inputs: Mapping[str, Any], custom: float) -> float:
-    """The resource option `customTimeouts`, else the annotation, else ten minutes."""
+    """Return the timeout: the resource option `customTimeouts`, else the annotation, else ten minutes."""
     if custom:
         return custom
-    told = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
-    return float(told) if told.isdigit() else DEFAULT_SECONDS
+    annotated = objects.annotation(inputs, objects.TIMEOUT_SECONDS)
+    return float(annotated) if annotated.isdigit() else DEFAULT_SECONDS
 
 
 def condition_for(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Condition | None:
-    """What readiness means; None where nothing is waited for. Raises BadCondition."""
+    """Return the readiness check, or None if the object is not awaited. Raises BadCondition."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
-    if told := objects.annotation(inputs, objects.WAIT_FOR):
-        return asked_condition(told)
+    if annotated := objects.annotation(inputs, objects.WAIT_FOR):
+        return annotated_condition(annotated)
     return CONDITIONS.get(str(Kind.of(live)))
 
 
 def until_ready(
     cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog, *, updating: bool
 ) -> Object:
-    """The live object when it is ready. Raises NotReady."""
+    """Wait until the object is ready and return it. Raises NotReady."""
     wanted = condition_for(inputs, live)
     if wanted is None:
         return live
@@ -73,9 +73,9 @@ def until_ready(
     deadline = time.monotonic() + min(patience.seconds, wanted.seconds or patience.seconds)
     looks = 0
     while True:
-        verdict = _looked(wanted, scene)
+        verdict = _look(wanted, scene)
         if verdict is not None:
-            log.status(verdict.saying)
+            log.status(verdict.progress)
             if verdict.ready:
                 return scene.live
             if verdict.failed:
@@ -90,7 +90,7 @@ def until_ready(
 
 
 def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] | None:
-    """At one look, for a refresh: why the object is not ready; None where it is, or where nobody asks."""
+    """Return for a refresh why the object is not ready, or None if it is ready or not awaited."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
     wanted = CONDITIONS.get(str(Kind.of(live)))
@@ -102,8 +102,8 @@ def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] |
 
 
 def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
-    """Raises NotReady, naming finalizers that hold the object."""
-    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in ENDS_UNSEEN:
+    """Wait until the object is gone. On a timeout, warn about finalizers and raise NotReady."""
+    if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
         return
     deadline = time.monotonic() + patience.seconds
     seen, looks = live, 0
@@ -111,7 +111,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
         try:
             found = cluster.get(live)
             if nested(found, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
-                return  # another of the same name
+                return  # another object with the same name
             seen = found
         except ApiError as error:
             if error.not_found:
@@ -126,8 +126,8 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
         looks += 1
 
 
-def _looked(wanted: Condition, scene: Scene) -> Any:
-    """None where the server does not answer just now: an API server may restart while we wait."""
+def _look(wanted: Condition, scene: Scene) -> Any:
+    """Look at the object, or return None if the server is down: it may restart during the wait."""
     try:
         return wanted.look(scene)
     except (ApiError, Unreachable):
@@ -142,7 +142,7 @@ def _reasons(wanted: Condition, scene: Scene) -> tuple[str, ...]:
 
 
 def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, by_watching: bool) -> Object:
-    """The object when it has changed, or after a while."""
+    """Return the object once it has changed, or after a pause."""
     try:
         if by_watching:
             return _watched(cluster, live, patience)

@@ -1,4 +1,4 @@
-"""Deployments, stateful sets, daemon sets and replication controllers."""
+"""Deployments, StatefulSets, DaemonSets and ReplicationControllers."""
 
 from localcloud.engine.kubernetes.objects import Object, annotation, nested
 from localcloud.engine.kubernetes.tokens import Kind
@@ -24,19 +24,19 @@ def _deployment(scene: Scene) -> Verdict:
 
 
 def _why_not_deployed(scene: Scene) -> list[str]:
-    live, told = scene.live, []
+    live, reasons = scene.live, []
     for kind in ("Progressing", "Available"):
         condition = conditions_of(live).get(kind, {})
         if condition.get("status") == "False" and condition.get("reason") and condition.get("message"):
-            told.append(f"[{condition['reason']}] {condition['message']}")
+            reasons.append(f"[{condition['reason']}] {condition['message']}")
     if not holds(live, "Available"):
-        told.append("Minimum number of live Pods was not attained")
+        reasons.append("Minimum number of live Pods was not attained")
     elif annotation(live, REVISION) == "1" or _progress(live) != "NewReplicaSetAvailable":
-        told.append("Minimum number of Pods to consider the application live was not attained")
+        reasons.append("Minimum number of Pods to consider the application live was not attained")
     else:
-        told.append("Attempted to roll forward to new ReplicaSet, but minimum number of Pods did not become live")
+        reasons.append("Attempted to roll forward to new ReplicaSet, but minimum number of Pods did not become live")
     current = _replica_set(scene)
-    return [*told, *(pods.of_owner(scene, current) if current else [])]
+    return [*reasons, *(pods.of_owner(scene, current) if current else [])]
 
 
 def _progress(live: Object) -> str:
@@ -45,7 +45,7 @@ def _progress(live: Object) -> str:
 
 
 def _replica_set(scene: Scene) -> Object | None:
-    """The one of the deployment's current revision."""
+    """Return the ReplicaSet of the Deployment's current revision."""
     revision = annotation(scene.live, REVISION)
     owned = scene.owned(REPLICA_SET, scene.live, nested(scene.live, "spec", "selector"))
     return next((one for one in owned if annotation(one, REVISION) == revision), None)
@@ -65,14 +65,14 @@ def _stateful_set(scene: Scene) -> Verdict:
     return Verdict(False, f"Waiting for StatefulSet to roll out ({done}/{wanted} Pods ready)")
 
 
-def _why_not_in_state(scene: Scene) -> list[str]:
+def _why_not_rolled_out(scene: Scene) -> list[str]:
     live, status = scene.live, scene.live.get("status") or {}
     wanted, ready = count(live, "spec", "replicas", default=1), count(status, "readyReplicas")
-    told = [] if ready == wanted else [f"{ready} out of {wanted} replicas succeeded readiness checks"]
+    reasons = [] if ready == wanted else [f"{ready} out of {wanted} replicas succeeded readiness checks"]
     if not _revisions_agree(live):
         before, after = status.get("currentRevision") or "", status.get("updateRevision") or ""
-        told.append(f'StatefulSet controller failed to advance from revision "{before}" to revision "{after}"')
-    return [*told, *pods.of_owner(scene, live)]
+        reasons.append(f'StatefulSet controller failed to advance from revision "{before}" to revision "{after}"')
+    return [*reasons, *pods.of_owner(scene, live)]
 
 
 def _revisions_agree(live: Object) -> bool:
@@ -81,7 +81,7 @@ def _revisions_agree(live: Object) -> bool:
 
 
 def _daemon_set(scene: Scene) -> Verdict:
-    """https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus/status"""
+    """Check the DaemonSet's status as in https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus/status"""
     status = scene.live.get("status") or {}
     if not observed(scene.live) or "desiredNumberScheduled" not in status:
         return Verdict(False, "Waiting for the DaemonSet controller")
@@ -105,6 +105,6 @@ def _replication_controller(scene: Scene) -> Verdict:
 
 
 DEPLOYMENT = Condition(_deployment, _why_not_deployed, related=True, when_read=True)
-STATEFUL_SET = Condition(_stateful_set, _why_not_in_state, when_read=True)
+STATEFUL_SET = Condition(_stateful_set, _why_not_rolled_out, when_read=True)
 DAEMON_SET = Condition(_daemon_set, lambda scene: pods.of_owner(scene, scene.live), when_read=True)
 REPLICATION_CONTROLLER = Condition(_replication_controller)

@@ -1,4 +1,4 @@
-"""`pulumi.com/waitFor`: conditions that the program itself names, in the words of `kubectl wait --for`.
+"""`pulumi.com/waitFor`: conditions set by the program, in the syntax of `kubectl wait --for`.
 
 https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/await-with-annotations/
 """
@@ -15,11 +15,11 @@ ABSENT = object()
 
 
 class BadCondition(Exception):
-    """The annotation's text means nothing to us."""
+    """The annotation has an invalid or unsupported condition."""
 
 
 def condition(text: str) -> Condition:
-    """All that the annotation asks for: one expression, or several in a JSON list. Raises BadCondition."""
+    """Parse the annotation: one expression, or several in a JSON list. Raises BadCondition."""
     try:
         parsed = json.loads(text)
     except ValueError:
@@ -56,7 +56,7 @@ def _at(live: Any, path: str) -> Any:
     while place < len(path):
         step = STEP.match(path, place)
         if step is None:
-            raise BadCondition(f'the local Kubernetes provider does not understand the path "{path}" of pulumi.com/waitFor')
+            raise BadCondition(f'the local Kubernetes provider does not support the path "{path}" in pulumi.com/waitFor')
         place = step.end()
         name, index, key, wanted = step.groups()
         if name is not None:
