@@ -49,7 +49,7 @@ def test_what_a_killed_builder_left_is_removed_by_the_next(own_cache: Path) -> N
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here; there are: .*docker.io/gpumpi/openmpi:5"):
+    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here\. Use one of: .*docker.io/gpumpi/openmpi:5"):
         build.ensure("docker.io/test/a:6", print)
 
 
@@ -58,14 +58,14 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "setpriv is not on PATH, and provisioners of images run in it: install the package util-linux"
+    assert str(error.value) == "setpriv is not on PATH; image provisioners need it. Install the package util-linux"
 
 
 def test_where_debian_is_not_known_it_says_what_makes_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(root, "require", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian and its kin can fetch them"
+    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian-based systems can fetch them"
     with pytest.raises(ImageError, match=missing):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
 
@@ -82,7 +82,7 @@ def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "container images are made by root: start the local cloud as root, or without Kubernetes"
+    assert str(error.value) == "building container images needs root. Start the local cloud as root, or without Kubernetes"
 
 
 def test_python_packages_come_from_the_lock_with_their_checksums() -> None:
