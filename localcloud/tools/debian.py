@@ -117,7 +117,7 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
 
 
 def _ways(folder: Path) -> Iterator[list[str]]:
-    """Return the system's package lists; if missing or old, our own lists, which change nothing on the system."""
+    """Yield apt options: the system's package lists, then, if these are missing or old, lists of our own."""
     yield []
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
