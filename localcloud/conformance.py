@@ -43,7 +43,7 @@ class OfficialStack(LocalStack):
 
 
 def provider_settings(url: str) -> dict[str, object]:
-"""Provider settings for the local AWS: https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
+    """Return provider settings for the local AWS: https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
     return {
         "aws:endpoints": [dict.fromkeys(SERVICES, url)],
         "aws:s3UsePathStyle": True,
