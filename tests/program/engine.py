@@ -191,7 +191,7 @@ def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks
 
     @under_mocks  # type: ignore[untyped-decorator]
     def run() -> pulumi.Output[None]:
-        told = build()
+        outputs = build()
 
         def keep(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)
@@ -199,8 +199,8 @@ def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks
         def keep_secrets(names: frozenset[str]) -> None:
             deployment.secret_outputs = names
 
-        pulumi.Output.from_input(_secret_names(told)).apply(keep_secrets)  # type: ignore[arg-type]
-        return pulumi.Output.from_input(dict(told)).apply(keep)
+        pulumi.Output.from_input(_secret_names(outputs)).apply(keep_secrets)  # type: ignore[arg-type]
+        return pulumi.Output.from_input(dict(outputs)).apply(keep)
 
     run()
     return deployment
