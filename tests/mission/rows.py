@@ -251,7 +251,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "existing cluster",
         "the same platform and jobs on any existing cluster, by kubeconfig",
         "pulumi up -s 09-on-premises",
-        emulated=f"{SMALL_NODES}; the cluster is a local EKS cluster without a platform, accessed with its administrator's certificate",
+        emulated=f"{SMALL_NODES}; the cluster is a local EKS cluster without a platform, by its administrator's certificate",
     ),
     Row("E", "device plugin", "static NVIDIA device plugin", "pulumi up", emulated=SMALL_NODES),
     Row(
