@@ -80,7 +80,7 @@ class Cuda:
         count = ctypes.c_int()
         self.call("cudaGetDeviceCount", ctypes.byref(count))
         if not count.value:
-            raise CannotRun("CUDA finds no GPU here. Use --memory host to run without a GPU")
+            raise CannotRun("CUDA finds no GPU here. Use --memory host without a GPU")
         self.device = local_rank % count.value
         self.call("cudaSetDevice", ctypes.c_int(self.device))
         self.call("cudaFree", ctypes.c_void_p())  # creates the context
@@ -89,7 +89,7 @@ class Cuda:
         code = getattr(self.library, name)(*arguments)
         if code:
             raise CannotRun(
-                f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}. Use --memory host to run without a GPU"
+                f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}. Use --memory host without a GPU"
             )
 
     def identity(self) -> str:
