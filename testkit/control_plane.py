@@ -1,4 +1,4 @@
-"""Kubernetes API server without nodes: etcd, kube-apiserver and only the controllers that delete. Tests themselves write the
+"""Kubernetes API server without nodes: etcd, kube-apiserver and only the controllers that delete. Tests write the
 statuses that kubelets and other controllers would write.
 """
 

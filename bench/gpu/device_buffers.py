@@ -1,4 +1,4 @@
-"""Check and time a CUDA-aware MPI with buffers in GPU memory, compared with a plain copy and with staging through host memory.
+"""Check and time a CUDA-aware MPI with GPU buffers, compared with a plain copy and with staging through host memory.
 
     mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
 

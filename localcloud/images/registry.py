@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._answer()
         except NotKnown as error:
-            self._error(HTTPStatus.NOT_FOUND, str(error), "nobody knows it here")
+            self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
         except ImageError as error:
             self.served._report(f"registry: {error}")
             self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
