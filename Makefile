@@ -15,33 +15,33 @@ help: ## show this list
 setup: $(STAMP) ## install the pinned Python packages into .venv
 
 $(STAMP): requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required. Choose one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "the venv module is missing. Install it, on Debian with: apt-get install python3-venv"; exit 1; }
 	@echo "installing the pinned Python packages into $(VENV) (a minute or two)"
 	@{ $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-deps --require-hashes -r requirements.lock || touch $(VENV)/.failed; } \
 	  | awk -v of=$$(grep -c '==' requirements.lock) '/^ERROR|^error/ {print} /^Collecting/ {if (++n % 20 == 0 || n == of) print "  " n " of " of " packages fetched"} /^Installing/ {print "  unpacking them"} {fflush()}'
 	@test ! -e $(VENV)/.failed || { rm $(VENV)/.failed; exit 1; }
 	@touch $@
 
-tools: setup ## build what no package registry has ready (Pulumi, Kubernetes and its operators), once
+tools: setup ## build tools that no package registry offers ready-made (Pulumi, Kubernetes and its operators), once
 	@$(BIN)/python -m localcloud.tools >/dev/null
 
-demo: tools ## the whole life of a cluster on a local AWS: preview, create, resize, refresh, destroy
+demo: tools ## run the whole lifecycle of a cluster on a local AWS: preview, create, resize, refresh, destroy
 	@$(BIN)/python scripts/cluster demo
 
-demo-ec2: tools ## the same of a plain EC2 cluster, on hosts of their own here: the AMI, join, train on four, scale, destroy
+demo-ec2: tools ## the same for an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## all tests in random order, but those that compile Open MPI 5, need a framework or run demo-ec2 (test-ami, mission)
+test: tools ## run all tests in random order, except those that compile Open MPI 5, need a framework or run demo-ec2 (test-ami, mission)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compile and not mission_only"
 
-test-ami: tools ## the tests of AMIs, with both series of Open MPI; the first time each is compiled for ten minutes of a processor
+test-ami: tools ## run the AMI tests with both series of Open MPI; the first run compiles each, ten minutes of CPU time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/amis
 
-mission: tools ## run what proves each row of the mission, print the table, write docs/mission.md; compiles as test-ami does
+mission: tools ## run the tests of each mission row, print the table, write docs/mission.md; compiles like test-ami
 	$(BIN)/python -m pytest -p tests.mission.plugin -m "mission or mission_only" --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
 
-check: setup format lint types ## the quick loop: format, lint, types, pure and program tests
+check: setup format lint types ## run the quick checks: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program
 
 format: setup ## format the code
@@ -50,13 +50,13 @@ format: setup ## format the code
 format-check: setup ## fail where `make format` would change a file
 	@$(BIN)/ruff format --check .
 
-lint: setup ## find faults that the linter knows
+lint: setup ## run the linter
 	@$(BIN)/ruff check .
 
-types: setup ## check types, strictly
+types: setup ## check types in strict mode
 	@$(BIN)/mypy
 
-bench: tools ## measure; the figures in docs/measurements.md come from here
+bench: tools ## run the benchmarks behind the figures in docs/measurements.md
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.scale
 	$(BIN)/python -m bench.start
@@ -67,16 +67,16 @@ bench: tools ## measure; the figures in docs/measurements.md come from here
 	$(BIN)/python -m bench.kubernetes_scale
 	$(BIN)/python -m bench.hosts
 
-conformance: setup ## the same stacks with the official Pulumi CLI and providers, where they are installed
+conformance: setup ## run the stacks with the official Pulumi CLI and providers, if installed
 	@$(BIN)/python -m localcloud.conformance
 
-lock: ## renew requirements.lock from requirements*.txt (needs uv)
+lock: ## update requirements.lock from requirements*.txt (needs uv)
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 requirements.txt requirements-dev.txt -o requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 tests/audit/requirements.in -o tests/audit/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 localcloud/tools/aws-cli/requirements.in -o localcloud/tools/aws-cli/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.10 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/chainermn.in -o amis/frameworks/chainermn.txt
 	for set in tensorflow horovod boto3; do uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --build-constraints amis/frameworks/build-constraints.in amis/frameworks/$$set.in -o amis/frameworks/$$set.txt; done
 
-clean: ## stop the local cloud and remove what was made here (not the cache of built tools)
+clean: ## stop the local cloud and remove everything created here (not the cache of built tools)
 	@test ! -x $(BIN)/python || $(BIN)/python scripts/cluster local stop
 	@rm -rf $(VENV) .local .pytest_cache .mypy_cache .ruff_cache .hypothesis

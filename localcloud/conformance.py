@@ -1,6 +1,6 @@
 """`python -m localcloud.conformance`: run the stacks with the official Pulumi CLI and AWS provider against the local AWS.
 
-Where one of the two is not installed it says so and ends well: the stand-ins are what runs there.
+If one of the two is not installed, it prints that and exits with 0: only the local cloud's emulators run there.
 """
 
 import json
@@ -33,7 +33,7 @@ class OfficialCloud(LocalCloud):
 
 
 class OfficialStack(LocalStack):
-    """A stack whose copy of the stack file points the official provider to the local AWS."""
+    """A stack whose copied stack file points the official provider to the local AWS."""
 
     def _copy(self, source: Path) -> None:
         super()._copy(source)
@@ -43,7 +43,7 @@ class OfficialStack(LocalStack):
 
 
 def provider_settings(url: str) -> dict[str, object]:
-    """https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
+    """Return provider settings for the local AWS: https://www.pulumi.com/registry/packages/aws/api-docs/provider/"""
     return {
         "aws:endpoints": [dict.fromkeys(SERVICES, url)],
         "aws:s3UsePathStyle": True,
@@ -79,8 +79,8 @@ def _judged(stack: LocalStack) -> str | None:
     stack.prepare()
     stack.grant()
     control.accept()
-    life: tuple[tuple[str, Verb], ...] = (("preview", "preview"), ("up", "up"), ("up again", "up"), ("destroy", "destroy"))
-    for step, verb in life:
+    lifecycle: tuple[tuple[str, Verb], ...] = (("preview", "preview"), ("up", "up"), ("up again", "up"), ("destroy", "destroy"))
+    for step, verb in lifecycle:
         run = stack.run(verb)
         if not run.ok:
             return f"{step}: {'; '.join(run.errors) or run.output}"

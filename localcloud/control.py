@@ -32,7 +32,7 @@ class Control:
         return found
 
     def accept(self) -> None:
-        """Take the account's current content as its baseline; `leftovers` reports differences from it."""
+        """Make the account's current content the baseline; `leftovers` reports differences from it."""
         self._ask("PUT", "inventory")
 
     def forget_calls(self) -> None:
@@ -40,12 +40,12 @@ class Control:
         self._ask("DELETE", "calls")
 
     def calls(self) -> dict[str, Any]:
-        """`reads`, `writes` and the count per operation."""
+        """Return `reads`, `writes` and the count per operation."""
         counts: dict[str, Any] = self._ask("GET", "calls")
         return counts
 
     def writes(self) -> dict[str, int]:
-        """`service.Operation` -> calls that change something."""
+        """Return `service.Operation` -> number of calls, for operations that change something."""
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
@@ -68,12 +68,12 @@ class Control:
         self._ask("PUT", "delays", {"factor": factor, "only": only})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
-        """Create what a stack uses but does not create, and return what was created."""
+        """Create the resources that a stack uses but does not create; return their names."""
         made: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
         return made
 
     def put(self, path: str, body: Any) -> Any:
-        """Seed what only AWS can grant: quotas, capacity reservations."""
+        """Seed values that only AWS can grant: quotas, capacity reservations."""
         return self._ask("PUT", path, body)
 
     def post(self, path: str, body: Any) -> Any:

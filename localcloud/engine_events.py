@@ -10,7 +10,7 @@ from typing import Any
 LOOK_EVERY_SECONDS = 0.01
 """The log's own time stamps are whole seconds; the time of arrival is finer."""
 PROVIDERS = ("aws:", "kubernetes:")
-"""Types of what they make begin with these; all others are components, the stack and providers themselves."""
+"""Type prefixes of the providers' resources; all other types are components, the stack and the providers themselves."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Step:
 
     @property
     def is_component(self) -> bool:
-        """It lasts as long as its children."""
+        """Whether it is a component, which takes as long as its children."""
         return not self.type.startswith(PROVIDERS)
 
 

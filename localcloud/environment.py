@@ -1,4 +1,4 @@
-"""Environment variables that point programs to a local cloud, and those that would point them elsewhere."""
+"""Environment variables that point programs to a local cloud, and those that would point them to a real account."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,9 @@ FOREIGN = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "PULUMI_ACCESS_TOKEN",
 )
-"""Would lead programs to a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
+"""Variables that would point programs to a real account: https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html"""
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
-"""With a service's name behind it, it wins over AWS_ENDPOINT_URL."""
+"""Prefix of a service's endpoint variable, which takes precedence over AWS_ENDPOINT_URL."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 LOOPBACK = ("127.0.0.1", "localhost")
 

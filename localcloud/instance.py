@@ -1,15 +1,15 @@
 """One local cloud: a folder with its servers, its Pulumi backend and the programs that a shell needs.
 
-<folder>/lock           marks the folder as ours; held while somebody starts or stops
-         servers.json   what runs: pids, ports, logs
+<folder>/lock           marks the folder as ours; held during start and stop
+         servers.json   running servers: pids, ports, logs
          logs/          a log per server
-         bin/           pulumi (where none is on PATH) and pulumi-language-python
+         bin/           pulumi (if none is on PATH) and pulumi-language-python
          backend/       Pulumi's states
          home/          Pulumi's own files
          file-systems/  the files of EFS file systems
          project/       Pulumi.yaml and copies of the stack files that `cluster local` works on
-         kubernetes/    what EKS clusters need that are alive; there is none where they are only records
-         hosts/         what EC2 instances need that are hosts; there is none where they are only records
+         kubernetes/    files of running EKS clusters; missing if EKS clusters are only records
+         hosts/         files of EC2 instances that run as hosts; missing if instances are only records
 """
 
 import fcntl
@@ -45,10 +45,10 @@ from localcloud.tools.catalogue import KUBECTL, PULUMI
 PROJECT = "gpumpi"
 """The `name` in Pulumi.yaml."""
 PASSPHRASE = "local"
-"""Protects states that hold nothing real; a local cloud's states go when it stops."""
+"""Protects states without real secrets; they are deleted when the local cloud stops."""
 PARALLEL = 32
-"""Resource operations at once. Most of them wait for something, and four a core, as the engine would have it, is eight on a small
-machine: two namespaces that end slowly hold up everything behind them."""
+"""Parallel resource operations. Most of them wait, and the engine's default of four per core is only eight on a small
+machine: two namespaces that are slow to terminate would block everything behind them."""
 KUBERNETES_PROVIDER = "kubernetes-provider"
 SERVERS = ("aws", "provider", KUBERNETES_PROVIDER)
 AWS_MODULE, PROVIDER_MODULE, KUBERNETES_MODULE = "localcloud.aws", "localcloud.engine.aws", "localcloud.engine.kubernetes"
@@ -118,7 +118,7 @@ class LocalCloud:
             if server.name == name:
                 if server.process() is None:
                     raise NotRunning(
-                        f"the {name} server ended by itself; `scripts/cluster local start` begins anew, with an empty account; "
+                        f"the {name} server ended by itself; `scripts/cluster local start` starts again with an empty account; "
                         f"the end of {server.log}:\n{server.log_tail()}"
                     )
                 if server.port:
@@ -128,7 +128,7 @@ class LocalCloud:
     def start(self, report: Report, *, delay_factor: float = 0.0, kubernetes: bool = False, hosts: bool = False) -> bool:
         """Start everything, after cleaning up after a crash; return False if it is already running.
 
-        With Kubernetes, EKS clusters come alive; without, they are records. So it is with hosts and EC2 instances.
+        With `kubernetes`, EKS clusters run; without, they are records. The same goes for `hosts` and EC2 instances.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} has files of something else; a local cloud needs an empty or a new folder")
@@ -143,7 +143,7 @@ class LocalCloud:
                 self._prepare_kubernetes(report)
             if hosts:
                 self._prepare_hosts(report)
-            if shutil.which("go"):  # without it there is an official pulumi, and upstream is asked
+            if shutil.which("go"):  # without Go, an official pulumi is installed, and manifests come from upstream
                 mirror.ensure(report)
             self._make_backend()
             try:
@@ -154,7 +154,7 @@ class LocalCloud:
             return True
 
     def stop(self) -> bool:
-        """Stop all servers and remove all data; return False if there was nothing."""
+        """Stop all servers and remove all data; return False if nothing was running."""
         if not (self.folder / LOCK).exists():
             return False
         with self._alone():
@@ -191,16 +191,16 @@ class LocalCloud:
 
     @property
     def has_kubernetes(self) -> bool:
-        """Whether an EKS cluster in it is a Kubernetes cluster, and not only a record."""
+        """Whether its EKS clusters are Kubernetes clusters, not only records."""
         return (self.folder / "kubernetes").exists()
 
     @property
     def has_hosts(self) -> bool:
-        """Whether an EC2 instance in it is a host, and not only a record."""
+        """Whether its EC2 instances are hosts, not only records."""
         return self._hosts.exists()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which plain `pulumi`, `aws` and boto3 use this local cloud."""
+        """Return the variables that point plain `pulumi`, `aws` and boto3 to this local cloud."""
         aws, provider, kubernetes = (self.server(name) for name in SERVERS)
         path = os.environ.get("PATH", os.defpath)
         own = str(self.bin)
@@ -242,9 +242,9 @@ class LocalCloud:
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
     def _install_programs(self, report: Report) -> None:
-        """Where there is no official pulumi: our build, and beside it the language host that the official one would bring along.
+        """Install our build of pulumi with its language host if there is no official one, which includes a language host.
 
-        The engine warns about a language host that does not lie beside its own file, so a link would not do.
+        The engine warns about a language host that is not beside its own file, so a symbolic link would not work.
         """
         self.bin.mkdir(parents=True)
         if official("pulumi"):
@@ -257,7 +257,7 @@ class LocalCloud:
         self._write_program("pulumi-language-python", "localcloud.engine.language_host")
 
     def _prepare_kubernetes(self, report: Report) -> None:
-        """What clusters run, and `kubectl` and `aws` for whoever has a kubeconfig."""
+        """Install the clusters' programs, and `kubectl` and `aws` for users of a kubeconfig."""
         able = capability.examine()
         if not able.real_nodes:
             report(str(able))
@@ -267,16 +267,16 @@ class LocalCloud:
         self._kubernetes.mkdir(mode=0o700)
 
     def _prepare_hosts(self, report: Report) -> None:
-        """What hosts run and start from, and `aws` with its plugin, by which one logs in to them."""
+        """Install the hosts' programs and roots, and `aws` with the Session Manager plugin for logging in."""
         able = host_capability.examine()
         if not able.hosts:
             report(str(able))
             return
-        host_capability.limit()  # understood, before anything is made
+        host_capability.limit()  # raises BadLimit before anything is built
         try:
             host_programs.prepare(report)
         except (BuildError, ImageError) as error:
-            raise BuildError(f"{error}\nscripts/cluster local start --no-hosts does without hosts") from error
+            raise BuildError(f"{error}\nscripts/cluster local start --no-hosts starts without hosts") from error
         self._install_aws_cli(report)
         self._write_program("session-manager-plugin", "localcloud.hosts.session_manager_plugin")
         self._hosts.mkdir(mode=0o700)
@@ -286,22 +286,22 @@ class LocalCloud:
             (self.bin / "aws").symlink_to(aws_cli.ensure(report))
 
     def _write_program(self, name: str, module: str) -> None:
-        """One of our modules as a program of a shell."""
+        """Write a shell script that runs one of our modules."""
         program = self.bin / name
         program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {module} "$@"\n')
         program.chmod(0o755)
 
     def _await_nothing_alive(self) -> None:
-        """They end in their own time after a reset."""
+        """Wait until clusters and hosts have ended; after a reset they do so on their own."""
         some_left = Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.05), stop=stop_after_delay(RESET_SECONDS))
         try:
             some_left(lambda: [*self.clusters(), *self.hosts()])
         except RetryError:
             names = ", ".join([*(cluster.name for cluster in self.clusters()), *(host.instance_id for host in self.hosts())])
-            raise ledger.StillThere(f"{names} do not end; scripts/cluster local stop ends them") from None
+            raise ledger.StillThere(f"{names} do not end. Stop them with: scripts/cluster local stop") from None
 
     def _make_backend(self) -> None:
-        """A backend that knows each file of stacks/, as after `pulumi stack init`: plain `pulumi up -s NAME` just works."""
+        """Create a backend with a stack for each file of stacks/, as `pulumi stack init` does, for plain `pulumi up -s NAME`."""
         own = self.folder / "backend" / ".pulumi"
         (own / "stacks" / PROJECT).mkdir(parents=True)
         (own / "meta.yaml").write_text("version: 1\n")
@@ -339,12 +339,12 @@ class LocalCloud:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the open file is the one at `path`: who had the lock may have removed it."""
+    """Whether the open file is the one at `path`: the previous holder of the lock may have removed it."""
     return path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
 
 
 def official(program: str) -> str | None:
-    """One on PATH that no local cloud put there: a shell may have taken the variables of another one."""
+    """Return a program on PATH that no local cloud installed: a shell may have the variables of another local cloud."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
     return shutil.which(program, path=os.pathsep.join(others))

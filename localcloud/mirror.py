@@ -15,11 +15,11 @@ MODULES: Final = {
     "kubeflow/mpi-operator": "github.com/kubeflow/mpi-operator",
     "kubernetes-sigs/kueue": "sigs.k8s.io/kueue",
 }
-"""Repository on GitHub -> the Go module that it is."""
+"""Repository on GitHub -> its Go module."""
 
 
 def folder() -> Path:
-    """Where the mirror is, beside the built tools."""
+    """Return the mirror's folder, beside the built tools."""
     return cache_folder().parent / "mirror"
 
 
@@ -28,7 +28,7 @@ def is_complete() -> bool:
 
 
 def ensure(report: Report) -> Path:
-    """The mirror with every file that the program may ask for. Raises BuildError."""
+    """Return the mirror with every file that the program may request. Raises BuildError."""
     if not is_complete():
         with only_one(folder()):
             if not is_complete():
@@ -52,7 +52,7 @@ def _fill(report: Report) -> None:
 
 def downloaded(go: str, module: str) -> Path:
     """Download a Go module and return the folder with its files."""
-    with tempfile.TemporaryDirectory() as empty:  # not in a module, whose go.mod would be asked
+    with tempfile.TemporaryDirectory() as empty:  # outside any module, whose go.mod would apply
         command = [go, "mod", "download", "-json", module]
         result = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
     if result.returncode:

@@ -15,7 +15,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from localcloud import whole_file
 
 ROOT = Path(__file__).parent.parent
-"""The project: servers run its modules."""
+"""The project's root: servers run its modules."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -43,7 +43,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def process(self) -> psutil.Process | None:
-        """The process while it lives; None after."""
+        """Return the process; None if it has ended."""
         try:
             process = psutil.Process(self.pid)
             alive = process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
@@ -59,7 +59,7 @@ class Server:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log file; empty if there is none."""
+    """Return the last lines of a log file; empty if there is none."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], 
 
 
 def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
-    """The server with the port that it wrote into its ready file. Raises StartError."""
+    """Return the server with the port from its ready file. Raises StartError."""
     ready = _ready_file(Path(server.log))
 
     def port() -> int | None:
@@ -132,7 +132,7 @@ def save(servers: list[Server], file: Path) -> None:
 
 
 def load(file: Path) -> list[Server]:
-    """The servers recorded in `file`, alive or not; none without the file."""
+    """Return the servers recorded in `file`, alive or not; none without the file."""
     if not file.exists():
         return []
     return [Server(**entry) for entry in json.loads(file.read_text())]

@@ -1,6 +1,6 @@
 """A stack on a local cloud, operated with plain `pulumi` on a copy of the stack file; the user's files never change.
 
-Pulumi writes into stack files (the passphrase provider's salt, `pulumi config set`); the copies lie in a project folder of
+Pulumi writes into stack files (the passphrase provider's salt, `pulumi config set`); the copies are in a project folder of
 the instance whose Pulumi.yaml has the repository's program as `main`.
 """
 
@@ -32,7 +32,7 @@ Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
 
 Watch = Callable[[EventLog, float], None]
-"""Gets what has happened so far and the seconds since the start."""
+"""Gets the events so far and the seconds since the start."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LocalStack:
 
     @property
     def region(self) -> str:
-        """Where the stack is, by the copy of its file."""
+        """Region of the stack, from the copy of its file."""
         return stack_file.read(self.config_file).region
 
     def prepare(self) -> None:
@@ -96,7 +96,7 @@ class LocalStack:
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
-        """For verbs that need no stack file. Raises NoStack, or NotRunning."""
+        """Check that the stack exists, for verbs that need no stack file. Raises NoStack or NotRunning."""
         self.cloud.server("provider")
         if not self.exists():
             fix = f"scripts/cluster local up -s {self.name}"
@@ -104,7 +104,7 @@ class LocalStack:
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
-        """Let the local account have what the stack file names and does not create; returns what was made."""
+        """Create in the local account what the stack file refers to but does not create; return what was created."""
         raw = stack_file.read(self.source)
         return self.cloud.control().grant(raw.region, raw.values)
 
@@ -113,7 +113,7 @@ class LocalStack:
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
     def exists(self) -> bool:
-        """Whether it was ever created: the backend knows the names before. A state that was cut short is one, too."""
+        """Whether the stack was ever created; the backend knows its name before. A truncated state counts, too."""
         state = self.cloud.state_file(self.name)
         if not _is_whole(state):
             return state.exists()
@@ -144,7 +144,7 @@ class LocalStack:
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
             shutil.copy2(backup, state)
-        # Beside each file; without it the file is read all the same:
+        # The backend writes attributes beside each file and can read the file without them:
         # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
         for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
             if not _is_whole(attributes):
@@ -160,7 +160,7 @@ class LocalStack:
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
     def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False, watch: Watch | None = None) -> Run:
-        """Run one verb to its end; `stream` gets the engine's output as it comes, `watch` is called every second."""
+        """Run one verb to its end; `stream` gets the engine's output live, `watch` is called every second."""
         started = time.monotonic()
         with (
             self.started(verb, *extra, colour=colour) as (process, events),
@@ -174,7 +174,7 @@ class LocalStack:
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, colour: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
-        """The running engine and its events, for those who want to interrupt it."""
+        """Start the engine and return it with its events, for callers that interrupt it."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
         options += ["--color", "always" if colour else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
@@ -192,7 +192,7 @@ class LocalStack:
             ) as process:
                 try:
                     yield process, events
-                except BaseException:  # whoever watched it is gone; it ends in order all the same
+                except BaseException:  # the caller failed; let the engine end in order
                     if process.poll() is None:
                         process.send_signal(signal.SIGINT)
                         process.communicate()
@@ -215,7 +215,7 @@ class LocalStack:
         return result.stdout
 
     def _copy_if_missing(self) -> None:
-        """Who works with plain `pulumi` has no copy of the stack file yet."""
+        """Copy the stack file if needed: users of plain `pulumi` have no copy yet."""
         if not self.config_file.exists():
             self._copy(self.source)
 
@@ -225,10 +225,10 @@ class LocalStack:
         salt, text = _salt_line(self.config_file), source.read_text()
         self.config_file.write_text(text if "encryptionsalt:" in text else text + salt)
         if not self.cloud.has_kubernetes:
-            self._leave_the_platform_out()
+            self._remove_platform_and_jobs()
 
-    def _leave_the_platform_out(self) -> None:
-        """Where an EKS cluster is only a record there is nothing to install into, and nothing that runs jobs."""
+    def _remove_platform_and_jobs(self) -> None:
+        """Remove platform and jobs from an EKS stack: a cluster that is only a record can run neither."""
         try:
             content = yaml.safe_load(self.config_file.read_text())
             config = content["config"]
@@ -238,12 +238,12 @@ class LocalStack:
             config["gpumpi:platform"] = {**platform, "install": False}
             config.pop("gpumpi:jobs", None)
         except (yaml.YAMLError, AttributeError, KeyError, TypeError):
-            return  # what is wrong with the file is told by whoever reads it
+            return  # the reader of the file reports what is wrong with it
         self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def _write_project_file(self) -> None:
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-        # The interpreter that runs this, so that the official language host, where there is one, takes the same packages.
+        # The interpreter that runs this, so that an official language host uses the same packages.
         project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
         project["main"] = str(ROOT)
         project["stackConfigDir"] = "."
@@ -251,7 +251,7 @@ class LocalStack:
 
 
 def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
-    """The engine's output to its end, dots of waiting too."""
+    """Return the engine's output up to its end, including progress dots."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     parts: list[str] = []
@@ -268,11 +268,11 @@ def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
 
 @contextmanager
 def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
-    """^C asks the engine to stop, a second one to stop at once, whatever we are doing; we go on to its end."""
+    """Pass ^C to the engine: the first asks it to stop, the second to stop at once. Keep waiting for its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # Who ignores an interrupt goes on ignoring it: a shell's background jobs do
+    # Leave signals alone that were already ignored, as in a shell's background jobs
     ours = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is signal.default_int_handler]
     for number in ours:
         signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))
@@ -304,7 +304,7 @@ def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator
 
 
 def _salt_line(config_file: Path) -> str:
-    """The line that Pulumi wrote into the copy before, so that secrets stay readable when the file is copied again."""
+    """Return Pulumi's salt line from the previous copy: secrets stay readable when the file is copied again."""
     if not config_file.exists():
         return ""
     lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]

@@ -1,4 +1,4 @@
-"""`python -m localcloud.workloads`: the MNIST training and all that it imports, as an archive for a cluster's shared folder.
+"""`python -m localcloud.workloads`: the MNIST training and its dependencies, as an archive for a cluster's shared folder.
 
 python -m localcloud.workloads | scripts/cluster ssh -s STACK -- tar x -C /shared
 scripts/cluster run -s STACK -- mpiexec -x PYTHONPATH=/shared/python -n 8 -N 2 python3 train_mnist.py
@@ -23,16 +23,16 @@ PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "chainermn-mnist" / "
 LOCK: Final = Frameworks("chainermn").lock
 SOURCE: Final = "chainer"
 WHEELS: Final = ("filelock", "numpy", "protobuf", "six", "typing-extensions")
-"""What it imports, beside mpi4py, which is in the AMI."""
+"""Its dependencies, except mpi4py, which is in the AMI."""
 DIGITS: Final = "scikit-learn"
-"""Only its digits are taken: they are what train_mnist.py learns."""
+"""Source of the digits that train_mnist.py learns; nothing else of it is used."""
 PYTHON: Final = "python"
 """Folder of the archive with the packages, for PYTHONPATH."""
 DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
 def pack(to: IO[bytes], report: Report) -> None:
-    """Write the archive: packages, which are fetched once, and programs as they are now. Raises BuildError."""
+    """Write the archive: packages, fetched once, and the current programs. Raises BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_anybody)

@@ -1,1 +1,1 @@
-"""What tests and benches share: clusters, projects and clients of a local cloud, and waits. It imports nothing from tests/."""
+"""Shared by tests and benches: clusters, projects and clients of a local cloud, and waits. Imports nothing from tests/."""

@@ -64,7 +64,7 @@ def start_server(folder: Path, *options: str) -> LocalAws:
 
 
 def stop_server(server: LocalAws) -> int:
-    """Its exit code."""
+    """Stop the server and return its exit code."""
     server.process.terminate()
     try:
         return server.process.wait(timeout=30)

@@ -1,5 +1,5 @@
-"""A Kubernetes API server without nodes: etcd, kube-apiserver and, of the controllers, those that delete. What kubelets and the
-other controllers would write into a status, tests write themselves.
+"""Kubernetes API server without nodes: etcd, kube-apiserver and only the controllers that delete. Tests write the
+statuses that kubelets and other controllers would write.
 """
 
 import base64
@@ -29,10 +29,10 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""Token, which is also the user's name, and group."""
+"""Token, also the user's name, and group."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
-"""Another process may take the free port first."""
+"""Attempts to start: another process may take the free port first."""
 
 
 class NoAnswer(Exception):
@@ -40,12 +40,12 @@ class NoAnswer(Exception):
 
 
 class NoControlPlane(Exception):
-    """It did not start; the text has the tails of the logs."""
+    """The control plane did not start; the text has the ends of the logs."""
 
 
 @dataclass
 class ControlPlane:
-    """A running one."""
+    """A running control plane."""
 
     folder: Path
     port: int = 0
@@ -57,7 +57,7 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.port}"
 
     def kubeconfig(self, user: str = "root", **user_entry: Any) -> str:
-        """A kubeconfig for a user by token, or with other credentials."""
+        """Return a kubeconfig for a user, with a token or other credentials."""
         authority = base64.b64encode((self.folder / "certificates" / "apiserver.crt").read_bytes()).decode()
         return yaml.safe_dump(
             {
@@ -81,7 +81,7 @@ class ControlPlane:
                     raise
 
     def stop(self) -> None:
-        """Kill at once: their data is no longer needed."""
+        """Kill the servers; their data is no longer needed."""
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():
@@ -97,10 +97,10 @@ class ControlPlane:
         self._await("kube-apiserver", "/readyz")
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
-        """A request by another user with all permissions. Returns the object, or None if there is none."""
+        """Send a request as another user with all permissions. Return the object; None if there is none."""
         authority = self.folder / "certificates" / "apiserver.crt"
         if not authority.exists():
-            raise NoAnswer(f"{authority} is not there yet")
+            raise NoAnswer(f"{authority} is not ready yet")
         with urllib3.PoolManager(ca_certs=str(authority), retries=False) as pool:
             answer = pool.request(
                 method,
@@ -200,7 +200,7 @@ class ControlPlane:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects of a namespace, as another user handles them."""
+    """Objects of a namespace, accessed as another user."""
 
     plane: ControlPlane
     namespace: str
@@ -218,12 +218,12 @@ class Objects:
         return self.plane.request("PATCH", self._path(resource, name), patch, "application/merge-patch+json")
 
     def apply(self, resource: str, name: str, manifest: Mapping[str, Any], manager: str) -> Any:
-        """As `kubectl apply --server-side --force-conflicts`."""
+        """Apply an object like `kubectl apply --server-side --force-conflicts`."""
         path = f"{self._path(resource, name)}?fieldManager={manager}&force=true"
         return self.plane.request("PATCH", path, manifest, "application/apply-patch+yaml")
 
     def set_status(self, resource: str, name: str, **status: Any) -> Any:
-        """As the kind's controller would."""
+        """Write the status that the kind's controller would write."""
         path = f"{self._path(resource, name)}/status"
         return self.plane.request("PATCH", path, {"status": status}, "application/merge-patch+json")
 

@@ -110,7 +110,7 @@ class Running:
 
     @property
     def api(self) -> Api:
-        """As system:masters, from inside the namespace."""
+        """Return an API client as system:masters, inside the namespace."""
         pki = self.folder / "pki"
         admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
         return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
@@ -122,14 +122,14 @@ class Running:
         return file
 
     def kubectl(self, kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """As the cluster's creator."""
+        """Run kubectl as the cluster's creator."""
         environment = self.cloud.process_environment() | {"KUBECONFIG": str(kubeconfig)}
         command = ["kubectl", *arguments]
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=LIMIT_SECONDS)
 
 
 def remains(cloud: LocalCloud) -> list[str]:
-    """Traces of a cloud's clusters on this machine: namespaces, processes, mounts, control groups."""
+    """Traces of a cloud's clusters on this machine: namespaces, processes, mounts, cgroups."""
     mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
     found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
     found += [

@@ -127,7 +127,7 @@ class World:
         return {instance["InstanceId"] for instance in self.instances(self.describe_group())}
 
     def auto_scaling_group(self) -> DOCUMENT:
-        """The one behind the node group `workers`."""
+        """Return the Auto Scaling group of the node group `workers`."""
         name = self.describe_group()["resources"]["autoScalingGroups"][0]["name"]
         group: DOCUMENT = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
         return group

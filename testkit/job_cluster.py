@@ -1,4 +1,4 @@
-"""A local cluster with the whole platform, and `scripts/cluster` used with only a kubeconfig."""
+"""Local cluster with the whole platform, and `scripts/cluster` used with only a kubeconfig."""
 
 import json
 import os
@@ -23,7 +23,7 @@ STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "gpumpi/openmpi:5"
 LIMIT_SECONDS = 240.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
-"""While developing tests: use this running local cloud and its stack, and leave them running."""
+"""For developing tests: use this running local cloud and its stack, and leave them running."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Done:
 
 @dataclass(frozen=True)
 class JobCluster:
-    """The cluster, seen from a shell."""
+    """The cluster as used from a shell."""
 
     cloud: LocalCloud
     kubeconfig: Path
@@ -51,7 +51,7 @@ class JobCluster:
         return self.cloud.process_environment() | {"KUBECONFIG": str(self.kubeconfig)}
 
     def cluster(self, *arguments: str, **environment: str) -> Done:
-        """`scripts/cluster ...`"""
+        """Run `scripts/cluster ...`."""
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
         variables = self.environment | environment
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
@@ -59,7 +59,7 @@ class JobCluster:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The same in the background; killed if it runs too long."""
+        """Run `scripts/cluster ...` in the background; kill it if it runs too long."""
         command = [sys.executable, str(ROOT / "scripts" / "cluster"), *arguments]
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -88,7 +88,7 @@ class JobCluster:
         return self.objects("pods", f"gpumpi.io/job={job}{more}", namespace)
 
     def remains(self, job: str) -> list[str]:
-        """All existing objects of a job."""
+        """Return all existing objects of a job."""
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
         found = self.objects(kinds, f"gpumpi.io/job={job}")
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
@@ -102,7 +102,7 @@ class JobCluster:
 
 
 def job_file(folder: Path, name: str, **more: Any) -> str:
-    """A job file; its path."""
+    """Write a job file and return its path."""
     least = {"name": name, "pool": POOL, "workers": 2, "image": IMAGE}
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump({**least, **more}))
@@ -110,12 +110,12 @@ def job_file(folder: Path, name: str, **more: Any) -> str:
 
 
 def python(text: str) -> list[str]:
-    """A command that runs a program's text."""
+    """Return a command that runs the program text."""
     return ["python3", "-u", "-c", text]
 
 
 def bring_up(folder: Path) -> Iterator[JobCluster]:
-    """The stack, from `up` to `destroy`."""
+    """Run `up`, yield the stack, run `destroy`."""
     home = os.environ.get(HOME_VARIABLE)
     cloud = LocalCloud(Path(home) if home else folder / "cloud")
     if not home:
@@ -133,7 +133,7 @@ def bring_up(folder: Path) -> Iterator[JobCluster]:
 
 
 def cluster_of(cloud: LocalCloud, stack: str, folder: Path) -> JobCluster:
-    """The cluster of a stack that is up."""
+    """Return the cluster of a deployed stack."""
     cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
     done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(SOURCE), "-o", str(cluster.kubeconfig))
     assert done.code == 0, done.err

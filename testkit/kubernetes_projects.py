@@ -20,12 +20,12 @@ opts = pulumi.ResourceOptions(provider=provider)
 
 @dataclass
 class KubernetesProject:
-    """A project with a program that has a provider `opts` already."""
+    """A project whose program already has `opts` with a provider."""
 
     project: Project
     objects: Objects
     settings: str = ""
-    """More arguments of the provider."""
+    """Further arguments of the provider."""
 
     def prepare(self, kubeconfig: str) -> None:
         self.project.create("")

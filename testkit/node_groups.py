@@ -39,12 +39,12 @@ class NodeGroup:
         return found
 
     def begin(self, operation: str, **change: Any) -> str:
-        """An update; its id."""
+        """Start an update and return its id."""
         names = {"clusterName": self.cluster.name, "nodegroupName": self.name}
         return str(getattr(self.eks, operation)(**names, **change)["update"]["id"])
 
     def update(self, operation: str, **change: Any) -> Object:
-        """Wait for its end."""
+        """Run an update and wait for its end."""
         look = {"name": self.cluster.name, "nodegroupName": self.name, "updateId": self.begin(operation, **change)}
         done: Object = wait_while(
             lambda: self.eks.describe_update(**look)["update"], lambda update: update["status"] == "InProgress"
@@ -98,7 +98,7 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
 
 
 def gpu_template(cluster: Running, name: str, kind: str) -> Object:
-    """With two EFA interfaces."""
+    """Launch template with two EFA interfaces."""
     config = eks_node.node_config(raid0=True, pinned_memory=True)
     interfaces = [
         {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"},
@@ -118,14 +118,14 @@ def name_of(item: Object) -> str:
 
 
 def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
-    """A daemon of a real node."""
+    """Return a daemon of a real node."""
     server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
     (process,) = psutil.Process(server.pid).children()
     return process
 
 
 def pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec: Any) -> Object:
-    """A pod of the job image that runs a Python program."""
+    """Return a pod of the job image that runs a Python program."""
     container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", program], **spec.pop("container", {})}
     if node is not None:
         spec["nodeSelector"] = {"kubernetes.io/hostname": name_of(node)}
@@ -139,7 +139,7 @@ def pod_path(name: str) -> str:
 
 @contextmanager
 def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
-    """Pods, deleted at the end."""
+    """Create pods and delete them at the end."""
     try:
         for each in wanted:
             cluster.api.create("/api/v1/namespaces/default/pods", each)
@@ -158,7 +158,7 @@ def pod_in(cluster: Running, name: str, *phases: str) -> Object:
 
 
 def output(cluster: Running, name: str) -> Any:
-    """The JSON that a pod prints, after its end."""
+    """Wait for the pod's end and return the JSON that it printed."""
     over = pod_in(cluster, name, "Succeeded", "Failed")
     assert over["status"]["phase"] == "Succeeded", over["status"]
     return cluster.api.get(f"{pod_path(name)}/log")

@@ -20,11 +20,11 @@ REGION = "us-west-2"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one command went."""
+    """Result of one command."""
 
     exit_code: int
     changes: Mapping[str, int]
-    """Operation -> resources, without what stayed the same."""
+    """Operation -> number of resources, without unchanged ones."""
     errors: tuple[str, ...]
     output: str
 
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a program, and one stack of it."""
+    """A folder with a program and one stack of it."""
 
     cloud: LocalCloud
     folder: Path
@@ -45,7 +45,7 @@ class Project:
         (self.folder / name).write_text(textwrap.dedent(program))
 
     def create(self, program: str, region: str = REGION) -> None:
-        """A project with this program and a stack in `region`."""
+        """Create a project with this program and a stack in `region`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "Pulumi.yaml").write_text("name: tiny\nruntime: python\n")
         self.write(program)
@@ -61,7 +61,7 @@ class Project:
         self.pulumi("config", "set", "--stack", self.stack, *options, key, value)
 
     def run(self, verb: str, *extra: str) -> Outcome:
-        """One verb to its end, whatever that is."""
+        """Run a verb to its end, successful or not."""
         with self.running(verb, *extra) as (process, events):
             output, _ = process.communicate()
         changes = {operation: count for operation, count in events.changes.items() if operation != "same"}
@@ -88,7 +88,7 @@ class Project:
             events.close()
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """What the engine recorded: logical name -> resource."""
+        """Return the resources in the state: logical name -> resource."""
         exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack))
         resources = exported["deployment"].get("resources", [])
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
@@ -108,18 +108,18 @@ class Project:
 
 
 def kill_engine(process: subprocess.Popen[str]) -> None:
-    """Kill the engine at once, without time to clean up."""
+    """Kill the engine without time to clean up."""
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
-    """A client of the local AWS, for changes outside of Pulumi."""
+    """Return a client of the local AWS, for changes outside of Pulumi."""
     return cloud.clients(region)(service)
 
 
 def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
-    """The local AWS's control endpoint."""
+    """Send a request to the local AWS's control API."""
     data = None if body is None else json.dumps(body).encode()
     address = f"{cloud.environment()['AWS_ENDPOINT_URL']}/local-cloud/{path}"
     with urlopen(Request(address, data, {"Content-Type": "application/json"}, method=method), timeout=60) as response:

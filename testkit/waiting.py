@@ -1,4 +1,4 @@
-"""Waits for what other processes do. They end with tenacity's RetryError."""
+"""Waits for other processes. A timeout raises tenacity's RetryError."""
 
 from collections.abc import Callable
 from typing import TypeVar

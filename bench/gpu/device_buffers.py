@@ -1,13 +1,13 @@
-"""What a CUDA-aware MPI does with buffers in GPU memory, and how fast: beside a plain copy, and beside a way through the host.
+"""Check and time a CUDA-aware MPI with GPU buffers, compared with a plain copy and with staging through host memory.
 
     mpiexec -n 2 python3 device_buffers.py [--memory host] [--bytes 65536,16777216] [--repeats 20] [--json FILE]
 
-Two ranks send each other GPU memory and sum it up, and check every byte that arrives; then each size is timed three ways:
-MPI given the GPU buffer, one copy within GPU memory without MPI, and MPI given host memory with a copy before and after.
-`--memory host` does the same with host memory in the place of the GPU's, where there is none: its figures say nothing of GPUs.
+Two ranks exchange and sum GPU buffers and check every received byte. Then each size is timed in three ways:
+MPI with the GPU buffer, one copy within GPU memory without MPI, and MPI with host memory and a copy before and after.
+`--memory host` uses host memory instead, on machines without a GPU: its figures say nothing about GPUs.
 
-Needs numpy, mpi4py and, for GPU memory, CUDA's runtime library: the toolkit's, or the one of nvidia-cuda-runtime-cu12 on PyPI.
-Ends with 1 where something arrived wrong, with 2 where it cannot run.
+Needs numpy, mpi4py and, for GPU memory, CUDA's runtime library: the toolkit's, or nvidia-cuda-runtime-cu12 from PyPI.
+Exit code 1: wrong data was received. Exit code 2: it cannot run here.
 """
 
 import argparse
@@ -28,17 +28,17 @@ import numpy as np
 BYTES = (4096, 65536, 1 << 20, 16 << 20, 256 << 20)
 REPEATS = 20
 WARM_UP = 3
-"""Rounds before the clock: the first ones register memory and open the other rank's."""
+"""Untimed rounds: the first ones register memory and open the other rank's memory."""
 LARGEST_SUMMED = 1 << 16
-"""Patterns are numbers below it, so that sums over ranks are exact in float32."""
+"""Upper bound of pattern values: sums over ranks stay exact in float32."""
 
 
 class CannotRun(Exception):
-    """What is missing here, in one sentence."""
+    """Something is missing here; the text says what."""
 
 
 class Buffer(Protocol):
-    """Memory of float32 numbers that MPI takes."""
+    """Memory with float32 numbers that MPI accepts."""
 
     mpi: Any
 
@@ -47,11 +47,11 @@ class Buffer(Protocol):
     def read(self, values: np.ndarray) -> None: ...
 
     def copy(self, other: "Buffer") -> None:
-        """Here from another one of the same memory; done when it returns."""
+        """Copy from another buffer in the same kind of memory; synchronous."""
 
 
 class HostBuffer:
-    """Stands for a GPU's where there is none."""
+    """Host memory in place of GPU memory, for machines without a GPU."""
 
     def __init__(self, count: int) -> None:
         self.mpi = np.zeros(count, np.float32)
@@ -67,39 +67,39 @@ class HostBuffer:
 
 
 class Cuda:
-    """CUDA's runtime, and the GPU of this rank."""
+    """CUDA's runtime library and the GPU of this rank."""
 
     TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3
     """cudaMemcpyKind: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"""
 
     def __init__(self, local_rank: int) -> None:
-        """Must be made before MPI starts, which then finds the GPU's context. Raises CannotRun."""
+        """Create it before MPI starts, so that MPI finds the GPU's context. Raises CannotRun."""
         self.library = _load_runtime()
         self.library.cudaGetErrorString.restype = ctypes.c_char_p
         self.library.cudaMemcpy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         count = ctypes.c_int()
         self.call("cudaGetDeviceCount", ctypes.byref(count))
         if not count.value:
-            raise CannotRun("CUDA finds no GPU here; --memory host does without")
+            raise CannotRun("CUDA finds no GPU here. Use --memory host without a GPU")
         self.device = local_rank % count.value
         self.call("cudaSetDevice", ctypes.c_int(self.device))
-        self.call("cudaFree", ctypes.c_void_p())  # makes the context
+        self.call("cudaFree", ctypes.c_void_p())  # creates the context
 
     def call(self, name: str, *arguments: Any) -> None:
         code = getattr(self.library, name)(*arguments)
         if code:
             raise CannotRun(
-                f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}; --memory host does without"
+                f"{name} failed with {code}: {self.library.cudaGetErrorString(code).decode()}. Use --memory host without a GPU"
             )
 
     def identity(self) -> str:
-        """Of the GPU, the same for all ranks that share it."""
+        """Return the GPU's bus id, the same for all ranks that share it."""
         name = ctypes.create_string_buffer(32)
         self.call("cudaDeviceGetPCIBusId", name, ctypes.c_int(len(name)), ctypes.c_int(self.device))
         return name.value.decode()
 
     def pinned(self, count: int) -> np.ndarray:
-        """Host memory that the GPU copies to and from at full speed; the driver takes it back when the process ends."""
+        """Pinned host memory for copies at full speed; the driver frees it when the process ends."""
         address = ctypes.c_void_p()
         self.call("cudaMallocHost", ctypes.byref(address), ctypes.c_size_t(4 * count))
         assert address.value
@@ -137,12 +137,12 @@ class DeviceBuffer:
 
     def _copy(self, to: Any, source: Any, kind: int) -> None:
         self.cuda.call("cudaMemcpy", to, source, self.bytes, kind)
-        self.cuda.call("cudaDeviceSynchronize")  # a copy within the GPU returns before it is done
+        self.cuda.call("cudaDeviceSynchronize")  # a copy within the GPU is asynchronous
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was seen at one size. Rates are 10^9 bytes a second and one way, times microseconds."""
+    """Results for one size: rates in 10^9 bytes per second, one way; times in microseconds."""
 
     bytes: int
     right: bool
@@ -154,14 +154,14 @@ class Row:
 
 
 class Pair:
-    """Two ranks and their memory."""
+    """Two ranks and their buffers."""
 
     def __init__(self, mpi: Any, cuda: Cuda | None, repeats: int) -> None:
         self.mpi, self.world, self.cuda, self.repeats = mpi, mpi.COMM_WORLD, cuda, repeats
         self.other = 1 - self.world.rank
 
     def measure(self, count: int) -> Row:
-        """With that many numbers in each buffer."""
+        """Measure with `count` numbers in each buffer."""
         own, theirs = (self._buffer(count) for _ in range(2))
         stage = [self.cuda.pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
         right = self._check_send(own, theirs, count) and self._check_sum(own, theirs, count)
@@ -184,11 +184,11 @@ class Pair:
         return DeviceBuffer(self.cuda, count) if self.cuda else HostBuffer(count)
 
     def _pattern(self, rank: int, count: int) -> np.ndarray:
-        """Another one for each rank; no two neighbours are equal."""
+        """Return a pattern that differs by rank; adjacent numbers differ."""
         return ((np.arange(count) * (7 + 6 * rank) + rank + 1) % LARGEST_SUMMED).astype(np.float32)
 
     def _check_send(self, own: Buffer, theirs: Buffer, count: int) -> bool:
-        """Each rank gets what the other one has."""
+        """Exchange the ranks' buffers."""
         own.write(self._pattern(self.world.rank, count))
         theirs.write(np.full(count, -1, np.float32))
         self.world.Sendrecv(own.mpi, dest=self.other, recvbuf=theirs.mpi, source=self.other)
@@ -205,7 +205,7 @@ class Pair:
         return bool(np.array_equal(found, wanted))
 
     def _ping_pong(self, own: Any, theirs: Any) -> None:
-        """There and back, by the same way."""
+        """Send a buffer to the other rank and back."""
         if self.world.rank == 0:
             self.world.Send(own, dest=1)
             self.world.Recv(theirs, source=1)
@@ -214,7 +214,7 @@ class Pair:
             self.world.Send(own, dest=0)
 
     def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
-        """The same, with a copy to host memory before each message and one from there after it."""
+        """Do the same with a copy to host memory before each message and one from it afterwards."""
         for sender in (0, 1):
             if self.world.rank == sender:
                 own.read(out)
@@ -229,7 +229,7 @@ class Pair:
         total.write(whole)
 
     def _time(self, action: Callable[[], None]) -> float:
-        """Seconds of one round, the median of rank 0."""
+        """Return the median seconds of one round on rank 0."""
         seconds = []
         for _ in range(WARM_UP + self.repeats):
             self.world.Barrier()
@@ -243,7 +243,7 @@ def _load_runtime() -> ctypes.CDLL:
     for name in _runtimes():
         with suppress(OSError):
             return ctypes.CDLL(name)
-    raise CannotRun("there is no libcudart.so here; install the CUDA toolkit or nvidia-cuda-runtime-cu12, or take --memory host")
+    raise CannotRun("there is no libcudart.so here; install the CUDA toolkit or nvidia-cuda-runtime-cu12, or use --memory host")
 
 
 def _runtimes() -> Iterator[str]:
@@ -254,23 +254,23 @@ def _runtimes() -> Iterator[str]:
 
 
 def must_be_cuda_aware() -> None:
-    """An MPI that is not would read the GPU's addresses as its own."""
+    """Check that MPI is CUDA-aware; another MPI would read GPU addresses as host addresses."""
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libmpi.so" in line}
     queries = [getattr(ctypes.CDLL(library), "MPIX_Query_cuda_support", None) for library in sorted(loaded)]
     if not any(query and query() for query in queries):
         raise CannotRun(
-            "this MPI was compiled without CUDA; build Open MPI with amis/provisioners/build-openmpi.sh, or take --memory host"
+            "this MPI was compiled without CUDA. Build Open MPI with amis/provisioners/build-openmpi.sh, or use --memory host"
         )
 
 
 def _start(memory: str) -> tuple[Any, Cuda | None]:
-    # Open MPI and PMIx tell it before MPI starts
+    # Open MPI and PMIx set it before MPI starts
     local_rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
     cuda = Cuda(local_rank) if memory == "device" else None
     from mpi4py import MPI
 
     if MPI.COMM_WORLD.size != 2:
-        raise CannotRun(f"two ranks exchange buffers, and {MPI.COMM_WORLD.size} were started: mpiexec -n 2")
+        raise CannotRun(f"needs 2 ranks (got {MPI.COMM_WORLD.size}). Start it with: mpiexec -n 2")
     if cuda:
         must_be_cuda_aware()
     return MPI, cuda
@@ -294,7 +294,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
 def _sizes(text: str) -> tuple[int, ...]:
     sizes = tuple(int(part) for part in text.split(","))
     if any(size < 4 or size % 4 for size in sizes):
-        raise argparse.ArgumentTypeError("sizes are multiples of 4: numbers have 4 bytes")
+        raise argparse.ArgumentTypeError("sizes must be multiples of 4, the bytes of a float32")
     return sizes
 
 
@@ -303,7 +303,7 @@ def main() -> int:
     parser.add_argument("--memory", choices=("device", "host"), default="device")
     parser.add_argument("--bytes", type=_sizes, default=BYTES)
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--json", type=Path, help="a file for what was seen")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     chosen = parser.parse_args()
     try:
         mpi, cuda = _start(chosen.memory)
@@ -314,23 +314,23 @@ def main() -> int:
         pair = Pair(mpi, cuda, chosen.repeats)
         rows = [pair.measure(size // 4) for size in chosen.bytes]
         gpus = pair.world.gather(cuda.identity() if cuda else None)
-    except Exception as error:  # the other rank waits for us
+    except Exception as error:  # the other rank is waiting for this one
         print(f"device_buffers: {error}", file=sys.stderr, flush=True)
         mpi.COMM_WORLD.Abort(2)
     if pair.world.rank == 0:
-        _tell(mpi.Get_library_version().split(",")[0], gpus, rows, chosen)
+        _report(mpi.Get_library_version().split(",")[0], gpus, rows, chosen)
     return 0 if all(row.right for row in rows) else 1
 
 
-def _tell(library: str, gpus: list[str | None], rows: list[Row], chosen: argparse.Namespace) -> None:
+def _report(library: str, gpus: list[str | None], rows: list[Row], chosen: argparse.Namespace) -> None:
     names = sorted({gpu for gpu in gpus if gpu})
     where = f"GPU memory of {' and '.join(names)}" if names else "host memory"
     print(f"{library}, {where}")
     print("\n".join(_table(rows)), flush=True)
     if chosen.json:
         right = all(row.right for row in rows)
-        seen = {"memory": chosen.memory, "mpi": library, "gpus": gpus, "right": right, "sizes": [asdict(row) for row in rows]}
-        chosen.json.write_text(json.dumps(seen, indent=2) + "\n")
+        results = {"memory": chosen.memory, "mpi": library, "gpus": gpus, "right": right, "sizes": [asdict(row) for row in rows]}
+        chosen.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,12 +36,12 @@ SKIPPED: Mapping[str, str] = {
     "install-nccl": _NO_GPU,
     "build-nccl-tests": _NO_TOOLKIT,
     "install-ssm-agent": "the local Session Manager needs no agent",
-    "install-efs-utils": "local hosts have a stand-in of the mount helper",
+    "install-efs-utils": "local hosts have an emulator of the mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
-"""Quick to compile. On AWS it is the template's default."""
+"""Compiles quickly; on AWS it is the template's default."""
 MANIFESTS = "ami"
-"""Folder beside the local clouds' where builds leave their manifests."""
+"""Folder for the manifests of builds, beside the folders of local clouds."""
 CIDR = "10.255.0.0/28"
 _WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
 _STAGES = re.compile(
@@ -50,7 +50,7 @@ _STAGES = re.compile(
 )
 _CERTIFICATES = "certificates.pem"
 CLEANING_SECONDS = 60.0
-"""What a build that is interrupted gets to end its machine."""
+"""Time that an interrupted build gets to terminate its instance."""
 
 
 def cache_folder() -> Path:
@@ -59,10 +59,10 @@ def cache_folder() -> Path:
 
 
 def environment(cloud: LocalCloud, region: str, report: Report, output: Path, subnet: str) -> dict[str, str]:
-    """Variables with which `packer build -only 'ec2.*' amis` builds in a local cloud that was started with hosts.
+    """Return the variables for `packer build -only 'ec2.*' amis` in a local cloud that was started with hosts.
 
-    `output`: a folder for the manifests. `subnet`: where the machine that builds shall be; the account has no default VPC.
-    Raises BuildError where Packer cannot be built.
+    `output`: a folder for the manifests. `subnet`: the build instance's subnet; the account has no default VPC.
+    Raises BuildError if Packer cannot be built.
     """
     cache = cache_folder()
     (cache / "built").mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "region": region,
         "subnet_id": subnet,
         "custom_endpoint": cloud.server("aws").url,
-        "ubuntu_user": "debian",  # of the root that stands for Canonical's images
+        "ubuntu_user": "debian",  # of the root that emulates Canonical's images
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
         "debian_mirror": debian_mirror(),
@@ -92,60 +92,58 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
 def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
-    """Id of the new AMI. Each line of Packer's goes to `report`. Raises BuildError with their end when it fails.
+    """Build the AMI and return its id; `report` gets each line of Packer's output. Raises BuildError with the last lines.
 
-    One at a time for all local clouds of this machine: the next takes what the one before has compiled.
+    Builds of all local clouds on this machine run one at a time: each reuses what the previous one compiled.
     """
     if cloud.is_running() and not cloud.has_hosts:
-        raise BuildError(
-            "this local cloud has no hosts, and Packer needs a machine to build on: start it as root, without --no-hosts"
-        )
+        raise BuildError("this local cloud has no hosts, and Packer needs a build instance. Start it as root, without --no-hosts")
     with one_at_a_time(), subnet_in(cloud, region) as subnet:
         _run(environment(cloud, region, report, output, subnet), series, frameworks, report)
     return newest(output, series)
 
 
 def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
-    """What the last build has put on the AMI: versions, packages, what was skipped and why."""
+    """Return the manifest of the last build: versions, packages, skipped steps with reasons."""
     read: dict[str, Any] = json.loads((output / f"ec2-openmpi{series}.json").read_text())
     return read
 
 
 def stage(line: str) -> str:
-    """What a line of Packer's says of how far the build is: a provisioner that starts, for one. Empty for all others."""
+    """Return the progress in a line of Packer's output, e.g. a provisioner that starts; empty for other lines."""
     found = _STAGES.fullmatch(line)
     return next(filter(None, found.groups())) if found else ""
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """While somebody takes what was compiled, or adds to it."""
+    """Hold the lock of the cache of compiled Open MPIs."""
     with only_one(cache_folder() / "building"):
         yield
 
 
 def newest(output: Path, series: Series = "4") -> str:
-    """Id of the AMI that the last build left."""
+    """Return the id of the AMI from the last build."""
     runs = json.loads((output / f"ec2-openmpi{series}.amis.json").read_text())
     (made,) = [one for one in runs["builds"] if one["packer_run_uuid"] == runs["last_run_uuid"]]
     return str(made["artifact_id"].partition(":")[2])
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
-    """What one does in AWS with an AMI that is wanted no more. Returns the snapshots that went with it."""
+    """Deregister an AMI and delete its snapshots, as in AWS. Return the deleted snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
     disks = [one["Ebs"] for one in described["BlockDeviceMappings"] if "Ebs" in one]
     snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
     ec2.deregister_image(ImageId=image)
-    for snapshot in snapshots:  # an image in use keeps its own
+    for snapshot in snapshots:  # EC2 refuses to delete the snapshots of an image in use
         ec2.delete_snapshot(SnapshotId=snapshot)
     return snapshots
 
 
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
-    """A subnet for as long as a machine builds. Its way out is that of all local hosts."""
+    """Temporary subnet for the build instance. Its egress is the proxy of all local hosts."""
     ec2 = cloud.clients(region)("ec2")
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
@@ -173,7 +171,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        process_group=0,  # a terminal's ^C is for us: Packer hears it once, from here
+        process_group=0,  # a terminal's ^C goes to this process only, which sends it to Packer once
     ) as process:
         assert process.stdout is not None
         try:
@@ -184,7 +182,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
             _cancel(process)
             raise
     if process.returncode:
-        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # then it cleans up
+        wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))  # Packer then cleans up
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
         raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
 
@@ -196,12 +194,12 @@ def _cancel(packer: "subprocess.Popen[str]") -> None:
         with suppress(subprocess.TimeoutExpired):
             packer.communicate(timeout=CLEANING_SECONDS)
     finally:
-        if packer.poll() is None:  # too slow for us, or for who asked a second time
+        if packer.poll() is None:  # took too long, or the user pressed ^C again
             os.killpg(packer.pid, signal.SIGKILL)
 
 
 def plugins(report: Report) -> Path:
-    """A folder in which Packer finds the plugin in the version that the templates ask for."""
+    """Return a folder in which Packer finds the plugin, in the version that the templates require."""
     plugin = tools.ensure(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
     with only_one(folder):
@@ -210,12 +208,12 @@ def plugins(report: Report) -> Path:
             own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}
             done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise BuildError(f"packer does not take its plugin: {done.stdout}{done.stderr}")
+                raise BuildError(f"packer does not accept its plugin: {done.stdout}{done.stderr}")
     return folder
 
 
 def _pip_settings(cache: Path) -> list[str]:
-    """The hosts' pip trusts whom this machine's trusts, and asks the index that it asks."""
+    """Return variables that give the hosts' pip the certificates and package index of this machine's pip."""
     trusted = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     settings = []
     if trusted and Path(trusted).exists():

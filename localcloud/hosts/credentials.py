@@ -1,4 +1,4 @@
-"""Credentials of an instance's role: a session at the local STS, named after the instance as EC2 names it.
+"""Credentials of an instance's role: a session of the local STS, named after the instance as in EC2.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
 """
@@ -17,13 +17,13 @@ RENEWED_BEFORE = timedelta(hours=1)
 
 
 class Lender:
-    """Keeps each instance's session until it is nearly over."""
+    """Cache of each instance's session until shortly before it expires."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, Any] = {}
 
     def lend(self, machine: Machine) -> Credentials:
-        """Raises Unauthorized."""
+        """Return the credentials of the instance's role. Raises Unauthorized."""
         with gateway.LOCK:
             known = self._sessions.get(machine.instance_id)
             if known is None or known.expiration - utcnow() < RENEWED_BEFORE or known.role_arn != machine.role_arn:
@@ -40,7 +40,7 @@ class Lender:
 
 
 def _assume(machine: Machine) -> Any:
-    assert machine.role_arn is not None  # only a machine with a role is asked for its credentials
+    assert machine.role_arn is not None  # callers check for a role first
     who, name = ("Service", SERVICE), machine.instance_id
     try:
         return sts.open_session(machine.region, machine.role_arn, who, name=name, lifetime=LIFETIME, tags={}, context={})

@@ -1,6 +1,6 @@
-"""What every local host finds on its machine and no image carries: a layer above the image's.
+"""Layer above the image's with what the machine, not the image, provides to every local host.
 
-It makes software believe what is true on EC2: the platform, the data source, the way to AWS.
+It gives software the values that it finds on EC2: the platform, the data source, the AWS endpoint.
 """
 
 import secrets
@@ -9,17 +9,17 @@ from pathlib import Path
 from localcloud.kubernetes.addresses import AWS_ADDRESS, AWS_PORT
 
 BOOT = "/usr/lib/ec2-hardware/boot"
-"""What starts the system."""
+"""Init program of the system."""
 PROXY_PORT = 3128
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
-"""They manage a kernel and disks; a host has those of this machine."""
+"""Services that manage a kernel and disks; a host uses those of this machine."""
 
 
 def write(layer: Path, region: str, file_systems: Path) -> None:
-    """The layer's files. `file_systems`: where the local AWS has the files of EFS file systems, which hosts see elsewhere."""
+    """Write the layer. `file_systems`: folder of the local AWS with the files of EFS file systems."""
     if layer.exists():
-        return  # a host has it mounted already
+        return  # already mounted on a host
     units = layer / "etc/systemd/system"
     _put(layer / BOOT.lstrip("/"), _BOOT)
     (layer / BOOT.lstrip("/")).chmod(0o755)
@@ -38,7 +38,7 @@ def write(layer: Path, region: str, file_systems: Path) -> None:
 
 
 def environment(region: str) -> dict[str, str]:
-    """Variables of all services and logins: SDKs find the local AWS, package managers the way out that a NAT gateway is."""
+    """Return variables of all services and logins: SDKs use the local AWS, package managers the proxy in place of NAT."""
     proxy = f"http://{AWS_ADDRESS}:{PROXY_PORT}"
     return {
         "AWS_ENDPOINT_URL": f"http://{AWS_ADDRESS}:{AWS_PORT}",
@@ -46,7 +46,7 @@ def environment(region: str) -> dict[str, str]:
         "http_proxy": proxy,
         "https_proxy": proxy,
         "no_proxy": f"{AWS_ADDRESS},169.254.169.254,localhost,127.0.0.1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",  # all hosts are on this machine's cores: ranks that wait must let others run
+        "OMPI_MCA_mpi_yield_when_idle": "1",  # all hosts share this machine's cores: waiting ranks must yield
     }
 
 
@@ -66,7 +66,7 @@ exec /lib/systemd/systemd
 """
 
 FILE_SYSTEMS = "/run/file-systems"
-"""Where a host sees the files of EFS file systems. Only its root does: what users see is what the mount helper mounts."""
+"""Path of the files of EFS file systems on a host, for root only; users see what the mount helper mounts."""
 
 _MOUNT_HELPER = f"""#!/usr/bin/python3
 # Stands in for amazon-efs-utils' helper, by the same command line: mount -t efs -o tls,iam,accesspoint=fsap-... fs-...:/ /shared

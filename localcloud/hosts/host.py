@@ -1,4 +1,4 @@
-"""One host: a namespace on its VPC's bridge, a root of layers, and systemd in it."""
+"""One host: a network namespace on its VPC's bridge and a root of layers that runs systemd."""
 
 import os
 import shlex
@@ -20,12 +20,12 @@ from localcloud.machine.cgroups import Cgroups
 from localcloud.machine.ledger import process_name, remove_group, remove_trace
 
 POWER_OFF = signal.SIGRTMIN + 4
-"""systemd's signal for it: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
+"""systemd's signal for a power-off: https://www.freedesktop.org/software/systemd/man/latest/systemd.html#Signals"""
 POWER_OFF_SECONDS = 15.0
 RUN = Path("/run/systemd/nspawn")
 CONNECT_SECONDS = 10.0
 INTERFACE_MTU = 9001
-"""Within a VPC, jumbo frames: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
+"""Jumbo frames within a VPC: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/network_mtu.html"""
 
 
 class Host:
@@ -41,7 +41,7 @@ class Host:
         file_systems: Path,
         on_end: Callable[[int], None] = lambda code: None,
     ) -> None:
-        """`lower`: the layers below its own changes, from the top down. `on_end` hears when it ends by itself, and how."""
+        """`lower`: the layers below its own changes, top first. `on_end` gets the exit code when the system ends by itself."""
         self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
         self._nspawn, self._file_systems, self._on_end = nspawn, file_systems, on_end
         self.name = machine.instance_id
@@ -89,11 +89,11 @@ class Host:
 
     @property
     def is_on(self) -> bool:
-        """Until it is switched off, from outside or by its own system."""
+        """Whether the host is on: not powered off through EC2 or by its own system."""
         return self._process is not None and self._process.poll() is None
 
     def init(self) -> psutil.Process | None:
-        """Its systemd; None while it has none."""
+        """Return the host's systemd; None if it is not running."""
         if self._process is None or self._process.poll() is not None:
             return None
         try:
@@ -112,20 +112,20 @@ class Host:
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
-        """To one of its own ports, from its own side: no security group has a say, as with an agent on it."""
+        """Connect to a port from inside the host: like an agent's connection, no security group applies."""
         return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
 
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":
-        """A command on the host, as its root: for tests and for whoever looks from behind. Users take SSH."""
+        """Run a command on the host as root, for tests and debugging. Users connect by SSH."""
         init = self.init()
         if init is None:
-            return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} does not run")
+            return subprocess.CompletedProcess(list(command), 255, "", f"{self.name} is not running")
         spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"]
         inside = ["nsenter", "-t", str(init.pid), *spaces, "--", "timeout", str(seconds), *command]
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
-        """The container's manager in a loop: it ends with 133 when the system wants to be started again."""
+        """Run systemd-nspawn in a loop: exit code 133 means that the system reboots."""
         enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:
@@ -141,7 +141,7 @@ class Host:
         return process
 
     def _make_groups(self) -> None:
-        """Create cgroups for this system alone: in shared ones, each systemd removes cgroups of the other's services."""
+        """Create cgroups for this system alone: in shared ones, each systemd removes the cgroups of the others' services."""
         for group in self._groups:
             self.vpc.ledger.add("cgroup", group)
         for group in self._groups:
@@ -149,12 +149,12 @@ class Host:
 
     @property
     def _groups(self) -> list[Path]:
-        """Return its cgroups in the hierarchies that systemd uses."""
+        """Return the host's cgroups in the hierarchies that systemd uses."""
         machine = Cgroups()
         return [one for one in machine.folders(self.namespace) if machine.unified or one.parent.name in ("systemd", "unified")]
 
     def _note_traces(self) -> None:
-        """What the container's manager leaves behind for every machine when it is killed."""
+        """Record the files that systemd-nspawn leaves behind for every machine when it is killed."""
         root = self.disk.root.stat()
         folders = [RUN / kind / self.name for kind in ("propagate", "unix-export")]
         self._traces = [*folders, RUN / "locks" / f"inode-{root.st_dev}:{root.st_ino}"]
@@ -230,7 +230,7 @@ class Host:
             os.close(descriptor)
 
     def _release(self) -> None:
-        """Its cable, mounts and names."""
+        """Remove the host's network link, mounts and names."""
         for trace in self._traces:
             remove_trace(trace)
             self.vpc.ledger.remove("trace", trace)
@@ -245,7 +245,7 @@ class Host:
         self.vpc.ledger.remove("namespace", self.namespace)
 
     def _unplug(self) -> None:
-        """Remove the link now: the kernel removes it only after the namespace's last process is gone."""
+        """Remove the link now: the kernel removes it only after the namespace's last process has ended."""
         from pyroute2 import IPRoute
 
         with IPRoute() as route:

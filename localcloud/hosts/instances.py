@@ -1,4 +1,4 @@
-"""An instance as EC2 describes it -> the machine that its metadata service tells of."""
+"""Convert an instance as EC2 describes it to the machine that its metadata service describes."""
 
 import base64
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from localcloud.hosts.metadata import Machine
 
 
 def is_ours(described: Mapping[str, Any]) -> bool:
-    """The instances of a managed node group are nodes of a cluster."""
+    """Whether the instance is a host of ours: those of a managed node group are cluster nodes."""
     return CLUSTER_TAG not in _tags(described)
 
 

@@ -1,4 +1,4 @@
-"""Images and disks as layers of an overlay: an image is what hosts changed, on top of what they started from.
+"""Images and disks as overlay layers: an image is a host's changes on top of the layers that it started from.
 
 <folder>/images/<image id>/       the layers of an image made here, 0 the lowest; `base` names the roots of the cache below them
          disks/<instance id>/     an instance's own changes (upper), the overlay's workspace (work), the mounted root (root),
@@ -14,7 +14,7 @@ from pathlib import Path
 
 BASE = "base"
 RootsOf = Callable[[str], list[Path]]
-"""The roots of an image that was not made here, by its id, from the top down."""
+"""Image id -> the roots of an image that was not made here, top first."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Disk:
             one.mkdir(parents=True, exist_ok=True)
 
     def mount_options(self, lower: list[Path]) -> str:
-        """Of the overlay: `lower` from the top down."""
+        """Return the overlay's mount options; `lower`: the layers below, top first."""
         return f"lowerdir={':'.join(map(str, lower))},upperdir={self.upper},workdir={self.work}"
 
     def remove(self) -> None:
@@ -58,7 +58,7 @@ class Layers:
         return Disk(self.folder / "disks" / instance_id)
 
     def of_image(self, image_id: str) -> list[Path]:
-        """Return an image's layers, from the top down."""
+        """Return an image's layers, top first."""
         image = self._image(image_id)
         if not image.exists():
             return self._roots_of(image_id)
@@ -66,7 +66,7 @@ class Layers:
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
-        """The same for one disk, to keep: a host can be started again after its image was deregistered."""
+        """Return the layers for one disk, which keeps them: a host can be restarted after its image is deregistered."""
         found = []
         for number, layer in enumerate(self.of_image(image_id)):
             if layer.is_relative_to(self.folder):
@@ -78,13 +78,13 @@ class Layers:
         return found
 
     def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
-        """An image of a disk: the layers that it was on, and a copy of its own changes on top."""
+        """Create an image of a disk: the layers below it and a copy of its own changes on top."""
         image, part = self._image(image_id), self._image(f".{image_id}")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         for number, layer in enumerate(reversed(made_here)):
-            _copy(layer, part / str(number), "--link")  # nobody writes into a layer
+            _copy(layer, part / str(number), "--link")  # layers are never written to
         _copy(disk.upper, part / str(len(made_here)))
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
         part.rename(image)
@@ -113,7 +113,7 @@ class Layers:
 
 
 def _copy(source: Path, target: Path, *options: str) -> None:
-    """With owners, holes, extended attributes and the overlay's white-outs; shared blocks where the file system can."""
+    """Copy with owners, holes, extended attributes and overlay white-outs; share blocks if the file system can."""
     subprocess.run(
         ["cp", "--archive", *(options or ("--reflink=auto", "--sparse=auto")), source, target], check=True, capture_output=True
     )

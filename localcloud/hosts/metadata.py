@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
-"""Of the many that EC2 has: what cloud-init and SDKs ask for."""
+"""The API versions, out of EC2's many, that cloud-init and SDKs request."""
 TOKEN = "X-aws-ec2-metadata-token"
 TOKEN_LIFETIME = "X-aws-ec2-metadata-token-ttl-seconds"
 LONGEST_SECONDS = 21600
@@ -22,18 +22,18 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """Of a role, for one instance."""
+    """Credentials of a role for one instance."""
 
     access_key_id: str
     secret_access_key: str
     token: str
     expires: str
-    """As `2026-11-21T12:00:00Z`."""
+    """E.g. `2026-11-21T12:00:00Z`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the service tells of an instance."""
+    """What the service reports about an instance."""
 
     instance_id: str
     image_id: str
@@ -49,16 +49,16 @@ class Machine:
     subnet: str
     security_groups: tuple[str, ...]
     public_key: tuple[str, str] | None
-    """Name and text of the key pair."""
+    """Name and public key of the key pair."""
     profile_arn: str | None
     role: str | None
-    """Its name."""
+    """Name of the role."""
     user_data: bytes | None
     tokens_required: bool
     hop_limit: int
     role_arn: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Empty unless the launch asked for tags in metadata."""
+    """Empty unless the launch enabled tags in metadata."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Answer:
     status: int
     body: bytes = b""
     is_token: bool = False
-    """Such an answer lives for `hop_limit` hops only."""
+    """The TTL of such an answer is `hop_limit`."""
 
 
 def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
-    """Path below a version -> what is there; folders follow from the paths."""
+    """Return path below a version -> value; folders follow from the paths."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
     identity = {
@@ -181,7 +181,7 @@ def answer(
 
 
 def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str, str]) -> Answer:
-    """A request that came through a proxy gets none: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
+    """Issue a token; a request that came through a proxy gets none: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
     if path.rstrip("/") != "/latest/api/token":
         return Answer(404)
     if "x-forwarded-for" in headers:
@@ -193,7 +193,7 @@ def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str
 
 
 def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
-    """A value, or a folder's names, those of folders with a slash."""
+    """Return a value, or a folder's names; names of folders end with a slash."""
     name = path.rstrip("/")
     if name in entries:
         return Answer(200, entries[name]())

@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
 
 Find = Callable[[str], Machine | None]
-"""The instance with a private address."""
+"""Private address -> the instance."""
 Lend = Callable[[Machine], Credentials]
-"""Credentials of its role."""
+"""Returns the credentials of an instance's role."""
 
 
 class MetadataServer(ThreadingHTTPServer):
-    """Serves one VPC."""
+    """Metadata service of one VPC."""
 
     daemon_threads = True
 
@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not on stderr."""
+        """Keep requests out of stderr."""
 
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer, machine: Machine | None) -> None:
         if answer.is_token and machine is not None:
-            # So that no packet of it gets further than the launch allows, as on EC2.
+            # The TTL limits the answer to the hops that the launch allows, as on EC2.
             self.connection.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, machine.hop_limit)
         self.send_response(answer.status)
         self.send_header("Content-Length", str(len(answer.body)))

@@ -18,7 +18,7 @@ class Neighbours:
         self._members: dict[str, Key] = {}
 
     def enter(self, key: Key, instance_id: str, make: Callable[[], Vpc]) -> Vpc:
-        """The VPC, brought up if it is not. Raises what its start raises."""
+        """Return the VPC, starting it if needed. Raises what its start raises."""
         with self._lock:
             vpc = self._vpcs.get(key)
             if vpc is None:
@@ -33,7 +33,7 @@ class Neighbours:
             return vpc
 
     def leave(self, instance_id: str) -> None:
-        """Its last host ends a VPC."""
+        """Remove a host; its VPC ends with its last host."""
         with self._lock:
             key = self._members.pop(instance_id, None)
             if key is not None and key not in self._members.values():

@@ -1,4 +1,4 @@
-"""What hosts run and start from, brought into the cache while somebody watches: it takes a minute or two."""
+"""Fill the cache with the programs and roots of hosts, with progress: it takes a minute or two."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class Programs:
     nspawn: Path
     dnsmasq: Path
     bare: Path
-    """The root of images that AWS or Canonical made."""
+    """Return the root of images by AWS or Canonical."""
     node: Callable[[str], Path]
-    """The layer on top that our AMI has, by the major version of Open MPI; made when a first host wants another than usual."""
+    """Return our AMI's layer by major version of Open MPI; the first host with an unusual one has it built."""
 
 
 def prepare(report: Report) -> Programs:
-    """Fetch or make what the cache lacks. Raises BuildError, ImageError."""
+    """Fetch or build what the cache lacks. Raises BuildError, ImageError."""
     roots.node(report)
     return Programs(
         nspawn=debian.ensure(debian.NSPAWN, report) / "systemd-nspawn",

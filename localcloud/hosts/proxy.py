@@ -17,7 +17,7 @@ _HOP_BY_HOP = ("connection", "proxy-connection", "keep-alive", "te", "trailer", 
 
 
 class Proxy(ThreadingHTTPServer):
-    """On a listening socket of a VPC's namespace; its own connections are made outside of it."""
+    """Proxy that listens on a socket in a VPC's namespace and connects from outside of it."""
 
     daemon_threads = True
 
@@ -33,11 +33,11 @@ class Proxy(ThreadingHTTPServer):
 
 
 class Forbidden(Exception):
-    """An address of this machine."""
+    """The address belongs to this machine."""
 
 
 def outside(host: str, port: int) -> tuple[str, int]:
-    """The address to connect to. Raises Forbidden, OSError."""
+    """Return the address to connect to. Raises Forbidden, OSError."""
     for *_, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         address = ipaddress.ip_address(found[0])
         if not (address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast):
@@ -47,7 +47,7 @@ def outside(host: str, port: int) -> tuple[str, int]:
 
 class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Not on stderr."""
+        """Keep requests out of stderr."""
 
     def do_CONNECT(self) -> None:
         host, _, port = self.path.rpartition(":")
@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
             pump(self.connection, far, IDLE_SECONDS)
 
     def do_GET(self) -> None:
-        """One request, one connection."""
+        """Handle one request per connection."""
         self.close_connection = True
         parts = urlsplit(self.path)
         if parts.scheme != "http" or not parts.hostname:

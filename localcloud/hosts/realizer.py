@@ -40,7 +40,7 @@ def _ami(openmpi: str) -> OwnImage:
 
 
 AMIS = {openmpi: _ami(openmpi) for openmpi in ("4", "5")}
-"""What Packer would have left in the account, by the major version of Open MPI."""
+"""Major version of Open MPI -> the AMI that Packer would have registered in the account."""
 AMI = AMIS["4"]
 Key = tuple[str, str, str]
 
@@ -79,7 +79,7 @@ class Member:
 
 
 class Realizer:
-    """Of one local cloud."""
+    """All hosts of one local cloud."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Realizer:
         patching.on_reset(self.end_all)
 
     def close(self) -> None:
-        """Hear no more, and end every host; returns when nothing is left."""
+        """Ignore further events and end every host; return when nothing is left."""
         for close in self._closing:
             close()
         members = list(self._members.values())
@@ -121,16 +121,16 @@ class Realizer:
         self._sessions.close()
 
     def end_all(self) -> None:
-        """As if their power went; in their own threads: they may need the lock that our caller has."""
+        """Cut the power of hosts, in their own threads: they may need the lock that our caller holds."""
         for member in list(self._members.values()):
             self._end(member, shuts_down=False)
         for image_id in list(self._images):
             self._forget_image(image_id)
 
-    # What AWS asks.
+    # Requests of AWS.
 
     def hear(self, event: Event) -> None:
-        """Called while the request that caused it is answered: hosts work in their own threads."""
+        """Handle an event during the request that caused it: hosts work in their own threads."""
         if event.kind == "image":
             self._hear_image(event)
         elif event.kind == "instance":
@@ -152,7 +152,7 @@ class Realizer:
         return member.host.console() if member is not None and member.host is not None else None
 
     def open_session(self, instance_id: str, port: int) -> tuple[str, str] | None:
-        """URL and token of a way to a port of the host; None: there is no host, or it is off."""
+        """Return URL and token of a session to a port of the host; None if there is no host or it is off."""
         member = self._members.get(instance_id)
         if member is None or member.host is None or member.phase != "running" or not member.host.is_on:
             return None
@@ -178,7 +178,7 @@ class Realizer:
         machine = instances.machine_of(event)
         alive = sum(one.phase not in ("record", "ending") for one in self._members.values())
         if alive >= self._limit:
-            problem = f"only a record: this local cloud may have {self._limit} hosts (GPUMPI_LOCAL_HOSTS sets another number)"
+            problem = f"only a record: this local cloud is limited to {self._limit} hosts (set GPUMPI_LOCAL_HOSTS to change it)"
             self._members[machine.instance_id] = Member(machine, "record", problem)
             log.warning("instance %s is %s", machine.instance_id, problem)
             return self._save()
@@ -254,7 +254,7 @@ class Realizer:
         self._save()
 
     def _ended(self, member: Member, code: int) -> None:
-        """Its system shut down by itself, or was killed: what EC2 then does depends on how it was launched."""
+        """Handle a system that shut down by itself or was killed: EC2's reaction depends on the launch settings."""
         machine = member.machine
         with gateway.LOCK:
             if member.phase != "running":
@@ -307,14 +307,14 @@ class Realizer:
             made.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
-        """Of an image that was not made here: ours have what their provisioners install, all others are bare."""
+        """Return the roots of an image that was not made here: ours have their provisioners' layer, others are bare."""
         regions = {one.machine.region for one in list(self._members.values())}
         for openmpi, image in AMIS.items():
             if any(image_id == image.id(region) for region in regions):
                 return [self._programs.node(openmpi), self._programs.bare]
         return [self._programs.bare]
 
-    # What others see.
+    # State for readers.
 
     def _become(self, member: Member, phase: Phase) -> None:
         if member.phase != "ending":
@@ -328,7 +328,7 @@ class Realizer:
 
 
 def prefix_of(folder: Path) -> str:
-    """With which the names of network namespaces begin that belong to the local cloud with this folder of hosts."""
+    """Return the prefix of network namespace names of the local cloud with this folder of hosts."""
     return f"gpumpi-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-h"
 
 

@@ -1,8 +1,8 @@
-"""The roots that hosts start from, made once and kept in the user's cache. Nothing of this machine's own root is in them.
+"""Roots that hosts start from, built once into the user's cache. They contain nothing of this machine's own root.
 
-bare    a small Debian with systemd, SSH and cloud-init: what stands for the images of Canonical and Amazon, which no package
-        registry has (docs/local-cloud.md says so)
-node    a layer on top, made by the provisioners of `amis/`: what the AMI of a plain EC2 cluster has
+bare    a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which no package
+        registry has (see docs/local-cloud.md)
+node    a layer on top with the content of an EC2 cluster's AMI, built by the provisioners of `amis/`
 """
 
 import hashlib
@@ -33,7 +33,7 @@ PACKAGES = (
     "systemd-resolved",
     "systemd-sysv",
 )
-"""What a cloud image of Ubuntu has and our boot needs. What the AMI adds, its provisioners install."""
+"""Packages of Ubuntu's cloud images that our boot needs. The provisioners install what the AMI adds."""
 
 NODE_SCRIPTS = (
     "install-python.sh",
@@ -48,7 +48,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
-"""By default."""
+"""Default series."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -56,14 +56,14 @@ printf 'system_info: {network: {renderers: [networkd]}}\nlocale: false\n' >/etc/
 rm -f /etc/ssh/ssh_host_*
 : >/etc/machine-id
 """
-"""systemd-networkd carries out what cloud-init says of the network, as on Ubuntu; no keys and no id of one host for all."""
+"""systemd-networkd applies cloud-init's network configuration, as on Ubuntu. SSH keys and machine id are not shared."""
 
 _OVERLAY = 'lower=$1 layer=$2; shift 2; mkdir -p "$layer.work" "$layer.root"; ' + (
     'mount -t overlay overlay -o "lowerdir=$lower,upperdir=$layer,workdir=$layer.work" "$layer.root"; exec "$@"'
 )
-"""In a mount namespace that ends with the command."""
+"""Mounts in a mount namespace that ends with the command."""
 FORM = 1
-"""Another one where roots would be made in another way from the same recipe."""
+"""Changes if the same recipe would produce other roots."""
 
 
 def folder() -> Path:
@@ -71,7 +71,7 @@ def folder() -> Path:
 
 
 def bare(report: Report) -> Path:
-    """To be mounted read-only, below something else. Raises ImageError where it cannot be made."""
+    """Return the bare root, to mount read-only below a layer. Raises ImageError if it cannot be built."""
     recipe = repr((FORM, versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
     target = folder() / f"bare-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
@@ -81,23 +81,23 @@ def bare(report: Report) -> Path:
 
 
 def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path:
-    """The layer on top of `bare`, with Open MPI of that major version. Raises ImageError where it cannot be made."""
+    """Return the layer on top of `bare` with this major version of Open MPI. Raises ImageError if it cannot be built."""
     below, settings = bare(report), {**NODE_SETTINGS, "OPENMPI_SERIES": openmpi}
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
     with only_one(folder() / "locks" / target.name):
         if not target.exists():
-            what = f"the AMI of plain EC2 clusters for local hosts, with Open MPI {openmpi}"
+            what = f"the AMI of EC2 clusters for local hosts, with Open MPI {openmpi}"
             _report_time(report, what, lambda: _make_node(target, below, settings))
     return target
 
 
 def _report_time(report: Report, what: str, make: Callable[[], None]) -> None:
-    report(f"making {what} (once; kept in {folder()})")
+    report(f"building {what} (once; kept in {folder()})")
     started = time.monotonic()
     make()
-    report(f"made {what} in {time.monotonic() - started:.0f} s")
+    report(f"built {what} in {time.monotonic() - started:.0f} s")
 
 
 def _make_bare(target: Path, report: Report) -> None:
@@ -126,7 +126,7 @@ def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
 def run_on(
     layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in the root that the layers below are, from the top down; what it changes goes into the layer."""
+    """Run a command in the root of the layers below, top first; `layer` records its changes."""
     return root.run(_merged(layer), command, environment, wheels, within=_overlay(layer, below))
 
 
@@ -136,7 +136,7 @@ def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
 
 
 def _merged(layer: Path) -> Path:
-    """Where the overlay is, for as long as its command runs."""
+    """Return the overlay's mount point, which exists while its command runs."""
     return layer.with_name(f"{layer.name}.root")
 
 

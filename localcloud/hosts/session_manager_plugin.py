@@ -1,10 +1,10 @@
-"""Stands in for AWS's session-manager-plugin, for sessions of two documents.
+"""Emulator of AWS's session-manager-plugin for sessions of two documents.
 
-AWS-StartSSHSession              stdin and stdout to the host
-AWS-StartPortForwardingSession   connections to a port of this machine to the host, until it is ended
+AWS-StartSSHSession              connects stdin and stdout to the host
+AWS-StartPortForwardingSession   forwards connections to a port of this machine to the host until it is stopped
 
 Called by `aws ssm start-session` as session-manager-plugin RESPONSE REGION StartSession PROFILE PARAMETERS ENDPOINT; RESPONSE is
-JSON, or the name of a variable with it: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
+JSON, or the name of a variable that contains it: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
 """
 
 import json
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from localcloud.hosts.proxy import pump
 
 VERSION = "1.2.764.0"
-"""The first that the AWS CLI does not call outdated."""
+"""The oldest version that the AWS CLI does not call outdated."""
 CHUNK = 1 << 16
 
 
@@ -27,20 +27,20 @@ def main(arguments: list[str]) -> int:
         print(VERSION)
         return 0
     response = json.loads(os.environ.get(arguments[0]) or arguments[0])
-    asked = json.loads(arguments[4]) if len(arguments) > 4 else {}
-    if asked.get("DocumentName") == "AWS-StartSSHSession":
+    session = json.loads(arguments[4]) if len(arguments) > 4 else {}
+    if session.get("DocumentName") == "AWS-StartSSHSession":
         with _connect(response) as far:
             _carry(far)
-    elif asked.get("DocumentName") == "AWS-StartPortForwardingSession":
-        _forward(response, int(asked["Parameters"]["localPortNumber"][0]))
+    elif session.get("DocumentName") == "AWS-StartPortForwardingSession":
+        _forward(response, int(session["Parameters"]["localPortNumber"][0]))
     else:
-        print(f"the local cloud's session-manager-plugin opens no sessions like {asked!r}", file=sys.stderr)
+        print(f"the local cloud's session-manager-plugin does not support the session {session!r}", file=sys.stderr)
         return 2
     return 0
 
 
 def _connect(response: dict[str, str]) -> socket.socket:
-    """A new connection of the session."""
+    """Open a new connection of the session."""
     address = urlsplit(response["StreamUrl"])
     far = socket.create_connection((address.hostname or "", address.port or 0))
     far.sendall(response["TokenValue"].encode() + b"\n")
@@ -61,7 +61,7 @@ def _join(near: socket.socket, response: dict[str, str]) -> None:
 
 
 def _carry(far: socket.socket) -> None:
-    """Until the host says that it is over; our end of input is told to it."""
+    """Copy until the host closes the connection; forward our end of input to it."""
     ends: list[int] = [0, far.fileno()]
     while far.fileno() in ends:
         for end in select.select(ends, [], [])[0]:

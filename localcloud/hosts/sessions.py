@@ -1,6 +1,6 @@
 """Connections to ports of hosts for the Session Manager emulator: a token opens connections on 127.0.0.1.
 
-What goes over each is the token, a line feed, and then the bytes of the connection.
+Each carries the token, a line feed, and then the bytes of the connection.
 """
 
 import logging
@@ -25,7 +25,7 @@ class SessionServer:
         threading.Thread(target=self._serve, name="sessions", daemon=True).start()
 
     def open(self, instance_id: str, connect: Connect) -> tuple[str, str]:
-        """URL and token of a session; a connection is made whenever the token comes."""
+        """Return URL and token of a session; each received token opens a connection."""
         token = secrets.token_urlsafe(40)
         self._sessions[token] = connect
         port = self._listener.getsockname()[1]

@@ -9,7 +9,7 @@ from typing import Literal
 from localcloud import whole_file
 
 Phase = Literal["starting", "running", "stopped", "ending", "failed", "record"]
-"""`record`: an instance beyond the number of hosts that this machine may have."""
+"""`record`: an instance beyond the limit of hosts on this machine."""
 FILE = "state.json"
 
 
@@ -20,9 +20,9 @@ class HostState:
     address: str
     phase: Phase
     problem: str = ""
-    """Why it failed, or is only a record."""
+    """Why the host failed or is only a record."""
     log: str = ""
-    """What its console showed."""
+    """Console output."""
 
     @property
     def is_well(self) -> bool:

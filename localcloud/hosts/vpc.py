@@ -26,16 +26,16 @@ START_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Serving:
-    """What hosts of a VPC talk to, and who answers."""
+    """Services that the hosts of a VPC reach."""
 
     aws: Callable[[socket.socket], Callable[[], None]]
-    """Let the local AWS answer on this listening socket too; the returned function ends it."""
+    """Lets the local AWS answer on this listening socket too; the returned function stops that."""
     lend: Callable[[Machine], Credentials]
-    """Credentials of an instance's role."""
+    """Returns the credentials of an instance's role."""
 
 
 class Vpc:
-    """Brought up with the first host in it."""
+    """VPC network, started with its first host."""
 
     def __init__(self, cidr: IPv4Network, region: str, folder: Path, namespace: str, dnsmasq: Path, serving: Serving) -> None:
         self.cidr, self.region, self.namespace = cidr, region, namespace
@@ -49,7 +49,7 @@ class Vpc:
         self._closing: list[Callable[[], object]] = []
 
     def start(self) -> None:
-        """Raises StartError or OSError."""
+        """Start the VPC. Raises StartError or OSError."""
         self.ledger.add("namespace", self.namespace)
         network.create(self.namespace)
         own = [IPv4Interface((address, self.cidr.prefixlen)) for address in (self.cidr[1], self.cidr[2])]
@@ -62,7 +62,7 @@ class Vpc:
         self._start_dns()
 
     def stop(self) -> None:
-        """All of it, with whatever hosts are still there."""
+        """Remove the whole VPC, including remaining hosts."""
         self.supervisor.close()
         for close in self._closing:
             close()
@@ -76,7 +76,7 @@ class Vpc:
         self._reload()
 
     def remove(self, machine: Machine) -> None:
-        """Its address may be another's at once, so its lease ends here: the server forgets no other way than by its file."""
+        """End the lease: the address may be reused at once, and only an edited lease file makes the server forget it."""
         with self._lock:
             self._machines.pop(machine.address, None)
             self._write_names()
@@ -100,13 +100,13 @@ class Vpc:
         return network.listen(self.namespace, address, port)
 
     def _write_names(self) -> None:
-        """The caller has the lock, but for the first time."""
+        """Rewrite the server's host files. The caller holds the lock, except at the start."""
         machines = sorted(self._machines.values(), key=lambda one: one.address)
         _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
         _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
 
     def _start_dns(self) -> None:
-        """Answers like a VPC's resolver at its second address, and for no name of the outside: hosts go there by the proxy."""
+        """Start dnsmasq: it answers like a VPC's resolver at its second address; outside names go through the proxy."""
         domain = f"{self.region}.compute.internal"
         options = [
             "--no-daemon",
@@ -124,7 +124,7 @@ class Vpc:
             f"--dhcp-hostsfile={self.folder / 'dhcp-hosts'}",
             f"--addn-hosts={self.folder / 'dns-hosts'}",
             f"--dhcp-leasefile={self.folder / 'leases'}",
-            "--dhcp-ignore-clid",  # those of an image's hosts are the same, and EC2 goes by the interface
+            "--dhcp-ignore-clid",  # hosts of one image send the same client id, and EC2 identifies them by the interface
             "--user=root",
         ]
         self.supervisor.start("dnsmasq", [self._dnsmasq, *options])

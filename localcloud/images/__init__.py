@@ -1,1 +1,1 @@
-"""Container images of the local cloud: built without Docker into a cache, served read-only under upstream names."""
+"""Container images of the local cloud: built without Docker into a cache and served read-only by upstream names."""

@@ -1,4 +1,4 @@
-"""`python -m localcloud.images`: make every image that the cache lacks and print where each is."""
+"""`python -m localcloud.images`: build every image that the cache lacks and print the path of each."""
 
 import sys
 

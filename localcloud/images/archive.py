@@ -67,12 +67,12 @@ def manifest_digest(layout: Path) -> str:
 
 
 def blob_path(layout: Path, digest: str) -> Path:
-    """Where a blob of the layout is, if it has it."""
+    """Return the path of a blob in the layout; it may not exist."""
     return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
 def layer_paths(layout: Path) -> list[Path]:
-    """The layers of an image, bottom first."""
+    """Return the layers of an image, bottom first."""
     manifest: dict[str, Any] = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
     return [blob_path(layout, layer["digest"]) for layer in manifest["layers"]]
 
@@ -89,7 +89,7 @@ def _json(document: Mapping[str, Any]) -> str:
 
 
 def _share(source: Path, target: Path) -> None:
-    """One file for all images that have the layer; a copy where the file system cannot."""
+    """Hard-link the layer's file into the image; copy it if the file system cannot link."""
     if target.exists():
         return
     try:

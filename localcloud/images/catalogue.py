@@ -1,4 +1,4 @@
-"""The images that exist here, by their upstream names, and what each is."""
+"""The images that exist here by their upstream names, and their recipes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ class Image:
     """One image."""
 
     name: str
-    """As clients ask for it, registry included; `*` stands for any part."""
+    """Name in clients' requests, with the registry; `*` matches any part."""
     content: str
-    """What is in it, for people."""
+    """Description of the content for users."""
     layers: tuple[Layer, ...]
     stands_in: bool = False
-    """Whether something else than the upstream program is in it."""
+    """Whether it contains something else than the upstream program."""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     user: str = "0:0"
@@ -32,11 +32,11 @@ class Image:
 
     @property
     def slug(self) -> str:
-        """The name for a folder."""
+        """Return the name as a folder name."""
         return self.name.replace("/", "_").replace(":", "_").replace("*", "any")
 
     def settings(self) -> dict[str, Any]:
-        """What a container starts with: https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md"""
+        """Return the settings that a container starts with: https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md"""
         return {
             "User": self.user,
             "Env": [f"{name}={value}" for name, value in sorted({"PATH": _PATH, **self.environment}.items())],
@@ -49,10 +49,10 @@ class Image:
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/prov"}
-"""For those that call hydra without `mpirun`."""
+"""For callers of hydra without `mpirun`."""
 PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
-"""With `PYTHON`, what every job image has; the MPI comes last."""
+"""Layers of every job image, together with `PYTHON`; the MPI is the last layer."""
 
 
 PLAIN = Image(
@@ -62,7 +62,7 @@ PLAIN = Image(
     user=USER,
     folder="/home/mpiuser",
 )
-"""What job images have in common; no image of its own."""
+"""Common base of job images; not an image itself."""
 
 
 def _job(name: str, mpi: str, implementation: str, version: str, **environment: str) -> Image:
@@ -77,7 +77,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
         environment={
             "GPUMPI_MPI_IMPLEMENTATION": implementation,
             "GPUMPI_MPI_VERSION": version,
-            # Only a pod that asks for root runs as root, and then it is meant.
+            # A pod runs as root only if it requests it explicitly.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             **(_INTEL if implementation == "Intel" else {}),
@@ -91,7 +91,7 @@ def _with_boto3(name: str, job: Image) -> Image:
 
 
 def _pi(tag: str, job: Image) -> Image:
-    """mpi-operator's example, with a program in Python instead of the compiled one."""
+    """mpi-operator's example with a Python program instead of the compiled one."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
         f"the example pi in Python on {job.content}",
@@ -105,7 +105,7 @@ def _pi(tag: str, job: Image) -> Image:
 
 
 def _workload(name: str, job: Image, *more: Layer, content: str, **environment: str) -> Image:
-    """A job image with a framework and a program of `workloads/`."""
+    """Return a job image with a framework and a program of `workloads/`."""
     return Image(
         f"docker.io/gpumpi/{name}:latest",
         f"workloads/{name}: {content}, {job.content}",
@@ -143,7 +143,7 @@ HOROVOD = _workload(
     *_HOROVOD,
     Source("workloads/horovod-mnist/requirements.txt", "workloads/horovod-mnist/requirements.txt"),
     content="TensorFlow, Horovod",
-    # `pip install` of what is there installs nothing; Debian's pip would refuse all the same, and look for a newer one.
+    # `pip install` of an installed package does nothing, but Debian's pip would still refuse and check for a newer pip.
     PIP_BREAK_SYSTEM_PACKAGES="1",
     PIP_DISABLE_PIP_VERSION_CHECK="1",
 )
@@ -153,10 +153,10 @@ PYTORCH = _workload(
     PLAIN,
     Provisioned(("install-torch.sh",)),
     content="Debian's PyTorch",
-    # Its torchrun fails where it need not keep the ranks' output: https://github.com/meta-llama/llama/issues/86
+    # Its torchrun fails unless it has to keep the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
     PET_TEE="1",
-    PYTHONUNBUFFERED="1",  # else it shows what it keeps in the end
+    PYTHONUNBUFFERED="1",  # else it prints the kept output only at the end
 )
 MPI_BENCHMARKS = _workload("mpi-benchmarks", OPENMPI_5, content="measuring programs")
 WORKLOAD_IMAGES = (CHAINERMN, HOROVOD, TENSORFLOW, PYTORCH, MPI_BENCHMARKS)
@@ -202,7 +202,7 @@ PLATFORM_IMAGES = (
         user=NOBODY,
     ),
 )
-"""What a cluster's nodes pull before any job."""
+"""Images that a cluster's nodes pull before any job."""
 
 IMAGES = (
     *PLATFORM_IMAGES,
@@ -217,11 +217,11 @@ IMAGES = (
 
 
 REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES)
-"""Registries that images are named after; any other name may be a mirror of all of them."""
+"""Registries in image names; any other name may be a mirror of all of them."""
 
 
 def find(name: str) -> Image | None:
-    """The image of a whole name such as `docker.io/gpumpi/openmpi:5`, or `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
+    """Return the image by full name: `docker.io/gpumpi/openmpi:5`, `mirror.example.com/all/docker.io/gpumpi/openmpi:5`."""
     through_mirror = name.partition("/")[0] not in REGISTRIES
     for image in IMAGES:
         if fnmatchcase(name, image.name) or (through_mirror and fnmatchcase(name, f"*/{image.name}")):
@@ -230,7 +230,7 @@ def find(name: str) -> Image | None:
 
 
 def whole_name(name: str, registry: str = "") -> str:
-    """A name with its registry, as clients complete it: `gpumpi/openmpi` is `docker.io/gpumpi/openmpi`."""
+    """Add the registry to a name as clients do: `gpumpi/openmpi` is `docker.io/gpumpi/openmpi`."""
     first, slash, _ = name.partition("/")
     if not registry and slash and ("." in first or ":" in first or first == "localhost"):
         return name

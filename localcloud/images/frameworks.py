@@ -1,4 +1,4 @@
-"""Packages of Python for images, fetched by this Python's pip: it knows the mirrors and certificates of this machine."""
+"""Fetch Python packages for images with this Python's pip, which knows this machine's mirrors and certificates."""
 
 import os
 import platform
@@ -13,15 +13,15 @@ from typing import Final
 from localcloud.images.root import ImageError, tail
 
 ONLY_SOURCE: Final = ("chainer", "horovod")
-"""PyPI has no wheels of them."""
+"""Packages without wheels on PyPI."""
 BUILT_WITH: Final = "setuptools<70"
-"""The last that has pkg_resources as their setup.py needs it."""
+"""The last version with pkg_resources, which their setup.py needs."""
 ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
-"""The Python of the root; it need not be the one that runs here."""
+"""Python version of the root; may differ from the one that runs here."""
 
 
 def fetch(lock: str, folder: Path) -> None:
-    """All files that a lock of `amis/frameworks/` names. Raises ImageError."""
+    """Fetch all files that a lock of `amis/frameworks/` names. Raises ImageError."""
     entries = entries_of(lock)
     sources = [entry for name, entry in entries.items() if name in ONLY_SOURCE]
     wheels = [entry for name, entry in entries.items() if name not in ONLY_SOURCE]
@@ -31,13 +31,13 @@ def fetch(lock: str, folder: Path) -> None:
 
 
 def entries_of(lock: str) -> dict[str, str]:
-    """Name of a package -> its lines with checksums."""
+    """Return package name -> its lines with checksums."""
     found = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
     return {entry.partition("==")[0]: f"{entry}\n" for entry in found}
 
 
 def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
-    """`pip download` or `pip install` of locked packages, as wheels for the root's Python or as sources. Raises ImageError."""
+    """Run pip for locked packages, as wheels for the root's Python or as sources. Raises ImageError."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.TemporaryDirectory() as folder:
         wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
@@ -49,7 +49,7 @@ def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> N
         else:
             result = _run([*command, *_for_wheels()], {})
     if result.returncode:
-        raise ImageError(f"pip could not {verb} what an image needs:\n{tail(result.stderr)}")
+        raise ImageError(f"pip {verb} of an image's packages failed:\n{tail(result.stderr)}")
 
 
 def _run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Layers: what a step added, changed and removed in a root, as tar archives that depend on nothing but the content.
+"""Layers: a step's additions, changes and removals in a root, as tar archives that depend only on the content.
 
 https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md
 """
@@ -13,23 +13,23 @@ from pathlib import Path
 from localcloud.images.root import MOMENT
 
 WHITEOUT = ".wh."
-"""A file of this prefix removes the file of the rest of its name that a lower layer has."""
+"""A file with this prefix removes a lower layer's file, named by the rest of its name."""
 
 EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
-"""Folders whose content never belongs to an image."""
+"""Folders whose content never belongs into an image."""
 ONLY_FOLDERS = ("run/", "var/cache/apt/", "var/lib/apt/lists/", "var/log/")
-"""Folders whose files never belong to an image."""
+"""Folders whose files never belong into an image."""
 UNWANTED = (
     *("etc/.pwd.lock", "etc/group-", "etc/gshadow-", "etc/passwd-", "etc/shadow-", "etc/subgid-", "etc/subuid-"),
     *("var/cache/debconf/config.dat-old", "var/cache/debconf/templates.dat-old", "var/cache/ldconfig/aux-cache"),
     *("var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old", "var/lib/dpkg/status-old"),
 )
-"""Locks, backups and caches: they say when the image was made, and nobody misses them."""
+"""Locks, backups and caches: unneeded, and they depend on the build time."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells a changed file: any change of content or attributes renews the change time."""
+    """Signature of a file for detecting changes: any change of content or attributes renews the change time."""
 
     inode: int
     mode: int
@@ -41,12 +41,12 @@ Snapshot = Mapping[str, Stamp]
 
 
 def snapshot(root: Path) -> Snapshot:
-    """What is in a root, by path."""
+    """Content of a root by path."""
     return {path: _stamp(root / path) for path in _paths(root)}
 
 
 def write_difference(root: Path, before: Snapshot, target: Path) -> None:
-    """A layer of what happened to a root since the snapshot; the whole root when the snapshot is empty."""
+    """Write a layer of a root's changes since the snapshot; the whole root if the snapshot is empty."""
     after = snapshot(root)
     changed = [path for path, stamp in after.items() if before.get(path) != stamp and not _is_same_folder(path, before, stamp)]
     gone = [path for path in before if path not in after and _is_highest_gone(path, before, after)]
@@ -59,9 +59,9 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
 
 
 def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
-    """A layer of files from elsewhere: path in the image -> (file, mode). All belong to root.
+    """Write a layer of given files: path in the image -> (file, mode). All belong to root.
 
-    Folders are not named: that would change the owner of one that a lower layer has; what unpacks makes missing ones.
+    Folders are not included: an entry would change the owner of a lower layer's folder. Unpacking creates missing ones.
     """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for path, (source, mode) in sorted(files.items()):
@@ -72,7 +72,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
 
 
 def unpack(layer: Path, root: Path) -> None:
-    """Lay a layer over a root, owners and removals included."""
+    """Apply a layer to a root, including owners and removals."""
     root.mkdir(exist_ok=True)
     with tarfile.open(layer) as archive:
         for member in archive:
@@ -82,7 +82,7 @@ def unpack(layer: Path, root: Path) -> None:
                 continue
             existing = root / member.name
             if existing.is_symlink() or (existing.exists() and not (existing.is_dir() and member.isdir())):
-                _remove(existing)  # a link or another name of the same file must not be written through
+                _remove(existing)  # do not write through a symbolic or hard link
             archive.extract(member, root, numeric_owner=True, filter="fully_trusted")
 
 
@@ -106,13 +106,13 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
-    """A folder in which files came or went is the same folder."""
+    """Whether the entry is unchanged; a folder's changed list of files does not count."""
     was = before.get(path)
     return was is not None and stat.S_ISDIR(now.mode) and replace(was, changed=now.changed) == now
 
 
 def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:
-    """Whether the folder of a missing file is still there and a folder: else what became of that folder says enough."""
+    """Whether the missing file's folder still exists as a folder; otherwise the folder's own entry covers the file."""
     parent = path.rpartition("/")[0]
     return not parent or (parent in after and stat.S_ISDIR(after[parent].mode))
 
@@ -132,14 +132,14 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the names of this machine's users. Times stay: compiled Python files are valid for a source of that very second."""
+    """Drop user names of this machine. Keep times: compiled Python files are valid for a source of that very second."""
     info.uname = info.gname = ""
     info.mtime = int(info.mtime)
     return info
 
 
 def _made(path: str) -> tarfile.TarInfo:
-    """An entry that is no file of a root."""
+    """Entry that is not a file of a root."""
     info = tarfile.TarInfo(path)
     info.mtime = MOMENT
     return info

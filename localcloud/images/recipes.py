@@ -1,4 +1,4 @@
-"""What an image is made of: kinds of layers, and the digest of each one's recipe."""
+"""Recipes of images: kinds of layers and the digest of each layer's recipe."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
 FORM = 3
-"""Of the archives; another one where they would be written in another way."""
+"""Format of the archives; changes if the same recipe would produce other bytes."""
 LOCK = PROJECT / "requirements.lock"
 INSTALL_FRAMEWORKS = "install-frameworks.sh"
 
@@ -27,13 +27,13 @@ class Root:
 
 @dataclass(frozen=True)
 class Provisioned:
-    """What provisioners of `amis/` make of the layers below."""
+    """Changes that provisioners of `amis/` make to the layers below."""
 
     scripts: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
     def recipe(self) -> str:
-        """Their texts and those of all that they call and install, with the versions that these name."""
+        """Return the texts of the scripts and of all that they call and install, with the versions that these name."""
         texts = {path.name: path.read_text() for path in self._sources()}
         named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))
@@ -68,7 +68,7 @@ class Frameworks:
 
 @dataclass(frozen=True)
 class Program:
-    """A static program of ours or of upstream's, built from its Go module."""
+    """A static program, ours or upstream's, built from its Go module."""
 
     tool: Tool
     path: str
@@ -103,7 +103,7 @@ class Packages:
     names: tuple[str, ...]
 
     def requirements(self) -> str:
-        """The lines of the lock for them, checksums included."""
+        """Return the packages' lines of the lock, with checksums."""
         entries = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", LOCK.read_text(), re.MULTILINE)
         chosen = [entry for entry in entries if entry.partition("==")[0] in self.names]
         missing = set(self.names) - {entry.partition("==")[0] for entry in chosen}
@@ -118,7 +118,7 @@ Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
 def digests(layers: Sequence[Layer]) -> list[str]:
-    """The digest of each layer's recipe. Those that a root is changed by depend on all below."""
+    """Return the digest of each layer's recipe. Layers that change a root depend on all layers below."""
     found: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
@@ -129,5 +129,5 @@ def digests(layers: Sequence[Layer]) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The pinned versions and checksums of `amis/`."""
+    """Return the pinned versions and checksums of `amis/`."""
     return dict(re.findall(r'^(\w+)="(.*)"$', VERSIONS.read_text(), re.MULTILINE))

@@ -1,6 +1,6 @@
-"""A read-only registry of the images made here, for every registry name: containerd asks it as a mirror of all.
+"""Read-only registry of the images built here; containerd uses it as a mirror of every registry.
 
-The pull half of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. What nobody knows is 404, so that a pod
+The pull half of https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Unknown names are 404, so that a pod
 with such an image ends in ErrImagePull, as it would with the real registry.
 """
 
@@ -33,7 +33,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class NotKnown(Exception):
-    """404, with the specification's code of what is not known."""
+    """404 with the specification's error code."""
 
 
 class Registry:
@@ -45,7 +45,7 @@ class Registry:
         self._servers: list[ThreadingHTTPServer] = []
 
     def serve(self, listening: socket.socket) -> None:
-        """Answer on a socket that listens already, wherever that is, in a thread of its own, until `close`."""
+        """Serve on a listening socket of any namespace, in a thread of its own, until `close`."""
         address = listening.getsockname()[:2]
         server = ThreadingHTTPServer(address, _handler(self), bind_and_activate=False)
         server.socket.close()
@@ -61,7 +61,7 @@ class Registry:
             server.server_close()
 
     def manifest(self, name: str, reference: str) -> Path:
-        """The manifest of an image, by tag or by digest."""
+        """Return the manifest of an image by tag or digest."""
         if _DIGEST.fullmatch(reference):
             for layout in self._of_repository(name):
                 if manifest_digest(layout) == reference:
@@ -75,14 +75,14 @@ class Registry:
         return blob_path(layout, manifest_digest(layout))
 
     def blob(self, name: str, digest: str) -> Path:
-        """A layer or the settings of an image."""
+        """Return a layer or the settings of an image."""
         for layout in self._of_repository(name) if _DIGEST.fullmatch(digest) else ():
             if (path := blob_path(layout, digest)).exists():
                 return path
         raise NotKnown("BLOB_UNKNOWN")
 
     def tags(self, name: str) -> list[str]:
-        """The tags of a repository; where any tag will do, the pattern of it."""
+        """Return the tags of a repository; the pattern if any tag matches."""
         tags = sorted(tag for image, tag in _images_of(name))
         if not tags:
             raise NotKnown("NAME_UNKNOWN")
@@ -124,24 +124,24 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._answer()
         except NotKnown as error:
-            self._error(HTTPStatus.NOT_FOUND, str(error), "nobody knows it here")
+            self._error(HTTPStatus.NOT_FOUND, str(error), "not found here")
         except ImageError as error:
             self.served._report(f"registry: {error}")
             self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "UNKNOWN", str(error))
         except ConnectionError:
-            self.close_connection = True  # whoever asked has gone
+            self.close_connection = True  # the client disconnected
 
     do_HEAD = do_GET
 
     def _refuse(self) -> None:
-        self.close_connection = True  # its body was not read
+        self.close_connection = True  # the request body was not read
         self._error(HTTPStatus.METHOD_NOT_ALLOWED, "UNSUPPORTED", "images come from the recipes of the local cloud")
 
     do_POST = do_PUT = do_PATCH = do_DELETE = _refuse
 
     def _answer(self) -> None:
         url = urlsplit(self.path)
-        # containerd tells a mirror by `ns` whose image is meant: https://github.com/containerd/containerd/blob/main/docs/hosts.md
+        # containerd sends a mirror the upstream registry in `ns`: https://github.com/containerd/containerd/blob/main/docs/hosts.md
         registry = parse_qs(url.query).get("ns", [""])[0]
         if url.path in ("/v2", "/v2/"):
             self._send(b"{}", "application/json")
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise NotKnown("NAME_UNKNOWN")
 
     def _send_file(self, path: Path, content_type: str) -> None:
-        """A blob or the part of it that was asked for, without holding it in memory."""
+        """Send a blob or the requested range of it without loading it into memory."""
         size, digest = path.stat().st_size, f"sha256:{path.name}"
         wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
         start = int(wanted[1]) if wanted else 0
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _error(self, status: HTTPStatus, code: str, message: str) -> None:
         document = {"errors": [{"code": code, "message": message, "detail": self.path}]}
-        # containerd shows of a refusal only its status line; with the reason in it, the pod's events tell it
+        # containerd shows only the status line of an error; with the reason in it, the pod's events show it
         reason = " ".join(message.split())[:REASON_CHARACTERS].encode("ascii", "replace").decode()
         self._send(json.dumps(document).encode(), "application/json", status, reason)
 
@@ -191,4 +191,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Only what is missing is told, by the registry itself."""
+        """Do not log requests; the registry itself reports missing images."""

@@ -1,6 +1,6 @@
-"""Roots: small Debian systems in folders, made by mmdebstrap, changed by the provisioners of `amis/` in their own namespaces.
+"""Roots: small Debian systems in folders, built by mmdebstrap and changed by `amis/` provisioners in own namespaces.
 
-Nothing of this machine is changed, and of its files a root sees only the recipe, what was fetched for it, and where DNS is.
+Nothing on this machine is changed. A root sees only the recipe, the downloads and the DNS settings of this machine.
 """
 
 import os
@@ -16,7 +16,7 @@ from localcloud.tools.debian import Package
 PROJECT = Path(__file__).parents[2]
 AMIS = PROJECT / "amis"
 MOMENT = 1767225600
-"""2026-01-01, the date of what has none of its own: the same content gives the same bytes."""
+"""2026-01-01, used for everything without a date of its own: the same content gives the same bytes."""
 
 MMDEBSTRAP = Package("mmdebstrap", ("mmdebstrap", "mmtarfilter"))
 """It runs the second where packages are unpacked without some of their files."""
@@ -28,20 +28,20 @@ _HOOKS = (
     rf"--setup-hook=printf 'Package: usrmerge\nPin: release *\nPin-Priority: -1\n' > $1/{_PREFERENCE}",
     f"--customize-hook=rm $1/{_PREFERENCE}",
 )
-"""/bin and /lib are links from the start, so that nothing has to move them: `usrmerge` brings 50 MB of Perl."""
+"""/bin and /lib are links from the start; moving them would take `usrmerge`, which brings 50 MB of Perl."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 WHEELS_ONLY = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/tmp/downloads", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-"""pip takes what was fetched before and nothing else."""
+"""pip uses only the files fetched before."""
 _NOT_READ = tuple(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man"))
-"""Files of packages that nobody reads in a container; licences (`copyright`) stay."""
+"""Package files that are useless in a container; licenses (`copyright`) stay."""
 OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 
 _WITH_US = ("setpriv", "--pdeathsig", "TERM")
-"""What is started ends when whoever makes the image is killed."""
+"""Started programs end when the builder is killed."""
 
-# Its own mount, process and host name namespaces end with it: no mount is left behind, whatever happens.
+# Its own mount, process and host name namespaces end with it: a failed build leaves no mounts.
 _ENTER = """
 set -e
 root=$1 amis=$2 downloads=$3; shift 3
@@ -63,20 +63,20 @@ exec chroot "$root" "$@"
 
 
 class ImageError(Exception):
-    """An image cannot be made here; the text says why and what to do."""
+    """An image cannot be built here; the text says why and what to do."""
 
 
 def require() -> None:
-    """Raises ImageError where this machine can make no root."""
+    """Raise ImageError if this machine cannot build roots."""
     if os.geteuid() != 0:
-        raise ImageError("container images are made by root: start the local cloud as root, or without Kubernetes")
+        raise ImageError("building container images needs root. Start the local cloud as root, or without Kubernetes")
     for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
-            raise ImageError(f"{program} is not on PATH, and provisioners of images run in it: install the package util-linux")
+            raise ImageError(f"{program} is not on PATH; image provisioners need it. Install the package util-linux")
 
 
 def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ()) -> None:
-    """A minimal Debian, with these packages more, in a folder that does not exist yet."""
+    """Build a minimal Debian plus these packages in a new folder."""
     try:
         programs = debian.ensure(MMDEBSTRAP, report)
     except BuildError as error:
@@ -90,13 +90,13 @@ def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ())
         keys = "" if KEYRING.exists() else f"; Debian's keys are in {KEYRING} of the package debian-archive-keyring"
         raise ImageError(f"mmdebstrap could not make Debian {suite}{keys}:\n{tail(result.stderr)}")
     resolver = folder / "etc/resolv.conf"
-    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's, and systemd-resolved makes a link of it
+    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file, which systemd-resolved turns into a link
     resolver.write_text("")
     (folder / "etc/hostname").unlink(missing_ok=True)
 
 
 def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> list[str]:
-    """The command line that runs a command as root inside of a root: /tmp/amis is the recipe there, /tmp/downloads its wheels."""
+    """Return the command line that runs a command in a root as root; /tmp/amis: the recipe, /tmp/downloads: its wheels."""
     inside = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
     variables = [f"{name}={value}" for name, value in inside.items()]
     namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
@@ -107,13 +107,13 @@ def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], 
 def run(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a root to its end; `within` is the command line that runs all this, where there is one."""
+    """Run a command in a root to its end; `within`: a command line to wrap it in."""
     whole = [*within, *entered(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()) -> None:
-    """Run one provisioner of `amis/` in a root. Raises ImageError where it fails."""
+    """Run one provisioner of `amis/` in a root. Raises ImageError if it fails."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
     settings = {**proxies, **WHEELS_ONLY, **environment}
     result = run(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)

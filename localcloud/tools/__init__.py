@@ -1,1 +1,1 @@
-"""Non-Python programs of the local cloud, cached: built once from pinned Go modules, or taken from Debian packages."""
+"""Non-Python programs of the local cloud, cached: built from pinned Go modules or unpacked from Debian packages."""

@@ -1,4 +1,4 @@
-"""`python -m localcloud.tools`: get every tool that the cache lacks and print where each is."""
+"""`python -m localcloud.tools`: install every tool that the cache lacks and print the path of each."""
 
 import sys
 
@@ -21,7 +21,7 @@ def main() -> int:
     for package in debian.PACKAGES:
         try:
             print(debian.ensure(package, report))
-        except BuildError as error:  # the local AWS does without; local Kubernetes says it again
+        except BuildError as error:  # the local AWS works without it; local Kubernetes reports it again
             print(error, file=sys.stderr)
     return 0
 

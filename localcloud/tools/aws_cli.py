@@ -1,4 +1,4 @@
-"""The AWS CLI, which every kubeconfig of EKS runs (`aws eks get-token`): PATH's, or PyPI's in an environment of its own.
+"""AWS CLI, which every EKS kubeconfig runs (`aws eks get-token`): from PATH, or from PyPI in an environment of its own.
 
 https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html
 """
@@ -14,7 +14,7 @@ LOCK = Path(__file__).parent / "aws-cli" / "requirements.lock"
 
 
 def ensure(report: Report) -> Path:
-    """The path of `aws`; installs it into the cache when that lacks it."""
+    """Return the path of `aws`, installing it into the cache if needed."""
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
     base = cache_folder() / f"aws-cli-{digest}"
     done = base / "installed"

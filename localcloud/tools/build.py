@@ -14,28 +14,28 @@ from pathlib import Path
 from localcloud.tools.catalogue import Module, Tool
 
 Report = Callable[[str], None]
-"""Takes one line for the person who waits."""
+"""Gets progress messages for the user, one line each."""
 
 REPORT_EVERY_SECONDS = 10.0
 
 
 class BuildError(Exception):
-    """The tool cannot be built here; the text says what to do."""
+    """The tool cannot be built here; the text says why and what to do."""
 
 
 def cache_folder() -> Path:
-    """Where built tools live, outside the repository."""
+    """Return the folder of built tools, outside the repository."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "gpumpi" / "tools"
 
 
 def cached_path(tool: Tool) -> Path:
-    """Where the built program is, or will be."""
+    """Return the path of the program, built or not."""
     return cached_folder(tool.module) / tool.name
 
 
 def cached_folder(module: Module) -> Path:
-    """Where a module's programs are, all or none: a change of any pin or source gives another folder."""
+    """Return the folder of a module's programs, all or none; a change of any pin or source changes the path."""
     digest = hashlib.sha256(repr((module.packages, module.variables)).encode())
     for source in sorted(path for path in module.folder.iterdir() if path.name in ("go.mod", "go.sum") or path.suffix == ".go"):
         digest.update(source.read_bytes())
@@ -43,7 +43,7 @@ def cached_folder(module: Module) -> Path:
 
 
 def ensure(tool: Tool, report: Report) -> Path:
-    """The path of the built tool; builds its module's programs when the cache lacks them."""
+    """Return the path of the tool, building its module's programs if needed."""
     target = cached_folder(tool.module)
     if not target.exists():
         with only_one(target.parent):
@@ -64,8 +64,8 @@ def only_one(folder: Path) -> Iterator[None]:
 def _build(module: Module, target: Path, report: Report) -> None:
     go, title = shutil.which("go"), f"{module.name} {module.version}"
     if go is None:
-        raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH: see https://go.dev/dl/")
-    # CGO off: the programs need no C library, so the result runs on every Linux, and in an image that holds nothing else.
+        raise BuildError(f"{title} is built from source, which needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
+    # CGO off: the programs need no C library and run on every Linux, also in an otherwise empty image.
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     started = time.monotonic()
     report(f"building {title}: fetching its Go modules (once; kept in {cache_folder()})")
@@ -81,7 +81,7 @@ def _build(module: Module, target: Path, report: Report) -> None:
 
 
 def _package_count(go: str, module: Module, environment: dict[str, str]) -> int:
-    """How many packages the build compiles; fetches the modules on the way."""
+    """Return the number of packages that the build compiles; this also fetches the modules."""
     command = [go, "list", "-deps", *module.packages]
     result = subprocess.run(command, cwd=module.folder, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -90,7 +90,7 @@ def _package_count(go: str, module: Module, environment: dict[str, str]) -> int:
 
 
 def _run_with_progress(command: list[str], module: Module, environment: dict[str, str], packages: int, report: Report) -> None:
-    """Run `go build -v`, which names each package when it is compiled."""
+    """Run `go build -v`, which prints the name of each compiled package."""
     lines: list[str] = []
     reported = time.monotonic()
     with subprocess.Popen(

@@ -8,15 +8,15 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Module:
-    """A wrapper module: its programs are built together, sharing what they have in common."""
+    """A wrapper module: its programs are built together and share compiled packages."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     version: str
     packages: tuple[str, ...]
-    """Go import paths of its programs; a program is named by the last part of its path."""
+    """Go import paths of its programs; the last part of the path is the program's name."""
     variables: tuple[str, ...] = ()
-    """`name=value` that the linker sets, e.g. the version that the programs report."""
+    """`name=value` pairs for the linker, e.g. the version that the programs report."""
 
     @property
     def folder(self) -> Path:
@@ -56,7 +56,7 @@ _KUBERNETES = Module(
         "k8s.io/kubernetes",
         *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
     ),
-    # Without them clients cannot parse the server's version, and kubeadm asks the internet for one.
+    # Without them clients cannot parse the server's version, and kubeadm queries the internet for one.
     variables=tuple(
         f"k8s.io/component-base/version.{item}"
         for item in ("gitVersion=v1.35.0", "gitMajor=1", "gitMinor=35", "gitTreeState=clean")
@@ -109,4 +109,4 @@ TOOLS = (
     *(COREDNS, MPI_OPERATOR, KUEUE, KWOK, DEVICE_PLUGIN, PAUSE),
 )
 ON_DEMAND = (PACKER, PACKER_AMAZON)
-"""Built for those who build an AMI; nobody else waits for them."""
+"""Built only when an AMI is built, to save other users the wait."""

@@ -14,21 +14,21 @@ from pathlib import Path
 from localcloud.tools.build import BuildError, Report, cache_folder, only_one
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Programs of root, which a user's PATH may lack."""
+"""Folders of system programs, which a user's PATH may lack."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package and what we want of it."""
+    """A Debian package and the programs needed from it."""
 
     name: str
     programs: tuple[str, ...]
     folders: tuple[str, ...] = ("usr/bin", "usr/sbin")
-    """Where in the package its programs are."""
+    """Folders in the package with its programs."""
     installed: tuple[str, ...] = ()
-    """Folders beside PATH where an installation has them."""
+    """Further folders, besides PATH, for an installed package."""
     links: tuple[tuple[str, str], ...] = ()
-    """(program, file of the package): names that only the package's installation would make."""
+    """(program, file of the package): names that only an installation of the package creates."""
 
 
 ETCD = Package("etcd-server", ("etcd",))
@@ -49,12 +49,12 @@ PACKAGES = (ETCD, CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NSPAWN, DN
 
 
 def ensure(package: Package, report: Report) -> Path:
-    """A folder with the package's programs. Raises BuildError, which says how to install them."""
+    """Return a folder with the package's programs. Raises BuildError, which says how to install them."""
     return _installed(package) or _unpacked(package, report)
 
 
 def _installed(package: Package) -> Path | None:
-    """The folder in which all of them are installed together; CNI plugins are never looked for on PATH."""
+    """Return the folder with all programs installed together; CNI plugins are never looked up on PATH."""
     beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
     return next((Path(folder) for folder in beside if folder and _has_all(Path(folder), package)), None)
 
@@ -78,7 +78,7 @@ def _unpacked(package: Package, report: Report) -> Path:
 
 
 def _system() -> str:
-    """The system's release: its packages fit its libraries."""
+    """Return the system's release, whose packages fit its libraries."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -90,13 +90,13 @@ def _system() -> str:
 def _must_be_debian(package: Package) -> None:
     if missing := [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]:
         raise BuildError(
-            f"{', '.join(package.programs)}: not found on PATH, and only Debian and its kin can fetch them by themselves "
-            f"({', '.join(missing)} is missing); install them with your system's package manager"
+            f"{', '.join(package.programs)}: not found on PATH, and only Debian-based systems can fetch them automatically "
+            f"({', '.join(missing)} is missing). Install them with your system's package manager"
         )
 
 
 def _fetch(package: Package, root: Path, downloads: Path) -> None:
-    """Unpack the package, and the libraries that it needs and this machine lacks."""
+    """Unpack the package and the required libraries that this machine lacks."""
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -106,8 +106,8 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
             break
     else:
         raise BuildError(
-            f"{', '.join(package.programs)}: not found on PATH, and apt-get cannot fetch the package {package.name}; "
-            f"install it (apt-get install {package.name}), or give this machine a way to Debian's packages"
+            f"{', '.join(package.programs)}: not found on PATH, and apt-get cannot fetch the package {package.name}. "
+            f"Install it (apt-get install {package.name}), or give this machine access to Debian's packages"
         )
     for archive in sorted(downloads.glob("*.deb")):
         code, text = _run(["dpkg-deb", "--extract", str(archive), str(root)], downloads)
@@ -117,7 +117,7 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
 
 
 def _ways(folder: Path) -> Iterator[list[str]]:
-    """The system's package lists; where they are missing or old, lists of our own, so that nothing on the system changes."""
+    """Yield apt options: the system's package lists, then, if these are missing or old, lists of our own."""
     yield []
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _apt(options: list[str]) -> list[str]:
 
 
 def _missing_packages(name: str, options: list[str]) -> list[str]:
-    """What an installation would bring, least of all; the package itself also where it is installed incompletely."""
+    """Return the packages that a minimal installation adds, and the package itself even if partly installed."""
     code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
     if code:
         return []
@@ -143,7 +143,7 @@ def _missing_packages(name: str, options: list[str]) -> list[str]:
 
 
 def _make_bin(package: Package, root: Path, target: Path) -> None:
-    """A folder with a program each: a link, or where libraries came along a script that shows the way to them."""
+    """Create a folder with a link per program; with unpacked libraries, a script that sets their path instead."""
     found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
     found |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
@@ -153,9 +153,9 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
     part.mkdir()
     for program in package.programs:
         if program not in found:
-            raise BuildError(f"Debian's package {package.name} has no {program}; install one that has it")
+            raise BuildError(f"Debian's package {package.name} has no {program}. Install a version that has it")
         _make_program(part / program, found[program], libraries)
-    shutil.rmtree(target, ignore_errors=True)  # of an older release, which wanted fewer programs
+    shutil.rmtree(target, ignore_errors=True)  # from an older release, which needed fewer programs
     part.replace(target)
 
 
@@ -166,7 +166,7 @@ def _make_program(path: Path, program: Path, libraries: list[Path]) -> None:
     plugins = [f'XTABLES_LIBDIR="{folder / "xtables"}"' for folder in libraries if (folder / "xtables").exists()]
     ways = ":".join(str(folder) for folder in libraries)
     settings = " ".join([f'LD_LIBRARY_PATH="{ways}"', *plugins])
-    # `-a`: a program like xtables-nft-multi does what its name says.
+    # `-a`: programs like xtables-nft-multi act according to the name they are called by.
     path.write_text(f'#!/bin/bash\nexport {settings}\nexec -a {path.name} "{program}" "$@"\n')
     path.chmod(0o755)
 

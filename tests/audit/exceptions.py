@@ -1,4 +1,4 @@
-"""Findings of checkov that are meant, each with its reason."""
+"""Intended findings of checkov, each with its reason."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.audit.scanner import Finding, Report
 
 
 class Exceptions:
-    """The rows of one file: the check, the resources by pattern, the reason."""
+    """Exceptions of one file: the check, a pattern for the resources, the reason."""
 
     def __init__(self, file: str) -> None:
         self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())
@@ -19,7 +19,7 @@ class Exceptions:
         return {finding for finding in report.failures if self._of(finding) is None}
 
     def unneeded(self, report: Report) -> list[Any]:
-        """Those that no finding needs, or that give no reason."""
+        """Return the exceptions that match no finding or give no reason."""
         used = [self._of(finding) for finding in report.failures]
         return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]
 

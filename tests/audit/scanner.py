@@ -1,4 +1,4 @@
-"""checkov in a virtual environment of its own (it pins an old boto3), made once per lock file and kept in the user's cache."""
+"""checkov in its own virtual environment (it pins an old boto3), created once per lock file in the user's cache."""
 
 import fcntl
 import hashlib
@@ -29,12 +29,12 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     passed: frozenset[str]
-    """Ids of the checks that something passed."""
+    """Ids of the checks that a resource passed."""
     failures: tuple[Finding, ...]
 
 
 def program() -> Path:
-    """checkov's executable; installs it on first use."""
+    """Return checkov's executable, installing it on first use."""
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / f"checkov-{digest}"
     done = base / "installed"
@@ -61,14 +61,14 @@ def program() -> Path:
 
 
 def scan(plan: dict[str, Any], folder: Path) -> Report:
-    """Judge a plan; every check that checkov has, nothing fetched."""
+    """Scan a plan with all of checkov's checks, offline."""
     file = folder / "tfplan.json"
     file.write_text(json.dumps(plan))
     return _judge(file, "terraform_plan")
 
 
 def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
-    """Judge Kubernetes objects."""
+    """Scan Kubernetes objects."""
     file = folder / "manifests.yaml"
     file.write_text(yaml.safe_dump_all(manifests))
     return _judge(file, "kubernetes")
@@ -76,7 +76,7 @@ def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
 
 def _judge(file: Path, framework: str) -> Report:
     command = [str(program()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
-    # Without a proxy to nowhere checkov would try to reach its vendor for guidelines.
+    # A dead proxy: checkov would otherwise contact its vendor for guidelines.
     environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
     result = subprocess.run(
         [*command, "--skip-download"], cwd=file.parent, env=environment, capture_output=True, text=True, check=False

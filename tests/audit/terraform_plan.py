@@ -1,4 +1,4 @@
-"""Pulumi resources as a Terraform plan, the form in which third-party scanners read infrastructure.
+"""Convert Pulumi resources to a Terraform plan, the format that third-party scanners read.
 
 pulumi_aws is bridged from the Terraform provider, so tokens and properties map mechanically: module and type to `aws_*`,
 camelCase to snake_case, one object to a block, i.e. a list of one object.
@@ -24,12 +24,12 @@ BLOCK_NAMES = {
 }
 """Repeated blocks: Pulumi's plural, Terraform's singular."""
 MAPS = {"tags", "tags_all", "labels"}
-"""Objects that are maps in Terraform too."""
+"""Objects that are also maps in Terraform."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A resource as the mocks saw it."""
+    """A resource as recorded by the mocks."""
 
     token: str
     name: str
@@ -47,9 +47,9 @@ def terraform_type(token: str) -> str:
 
 
 def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
-    """The plan JSON of `terraform show -json` for several stacks, as far as scanners read it.
+    """Return the JSON of `terraform show -json` for several stacks, limited to the fields that scanners read.
 
-    Ids repeat from one account to the next, so what refers to what is found within each stack.
+    Ids repeat across accounts, so references are resolved within each stack.
     """
     planned, changes, configured = [], [], []
     for stack in stacks:
@@ -89,7 +89,7 @@ def _change(resource: Recorded, address: str) -> dict[str, Any]:
 
 
 def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
-    """What refers to what: scanners judge a VPC by the flow log that names it."""
+    """Return the references between resources: scanners judge a VPC by the flow log that refers to it."""
     kind, label = address.split(".")
     expressions: dict[str, Any] = {}
     for name, value in resource.inputs.items():
@@ -103,7 +103,7 @@ def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) ->
 
 
 def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
-    """Value of an identifying output -> the reference that gave it."""
+    """Return value of an identifying output -> reference to it."""
     found: dict[str, str] = {}
     for resource in recorded:
         for attribute in ("arn", "id", "name"):
@@ -125,11 +125,11 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 def values(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Pulumi's inputs as Terraform's attributes and blocks."""
+    """Convert Pulumi inputs to Terraform attributes and blocks."""
     result: dict[str, Any] = {}
     for name, value in inputs.items():
         key = _snake(name)
-        if key == "tags" and isinstance(value, list):  # an auto scaling group's, which are blocks
+        if key == "tags" and isinstance(value, list):  # tags of an Auto Scaling group, which are blocks
             result["tag"] = [values(entry) for entry in value]
             continue
         if key in MAPS:

@@ -1,4 +1,4 @@
-"""A third party's judgement: checkov over the resources of every stack, as a Terraform plan."""
+"""Third-party audit: checkov scans the resources of every stack as a Terraform plan."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ EXCEPTIONS = Exceptions("exceptions.yaml")
 MUST_BE_JUDGED = {
     *("CKV_AWS_37", "CKV_AWS_38", "CKV_AWS_39", "CKV_AWS_58", "CKV_AWS_339"),  # EKS: logs, endpoint, secrets, version
     *("CKV_AWS_79", "CKV_AWS_341", "CKV_AWS_88", "CKV_AWS_46", "CKV_AWS_100"),  # launch templates and node groups
-    *("CKV_AWS_23", "CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_260", "CKV_AWS_277", "CKV_AWS_130"),  # no way in
+    *("CKV_AWS_23", "CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_260", "CKV_AWS_277", "CKV_AWS_130"),  # no ingress
     *("CKV2_AWS_5", "CKV2_AWS_11", "CKV2_AWS_12"),  # flow logs, closed default group, no idle group
     *("CKV_AWS_42", "CKV_AWS_184", "CKV_AWS_329", "CKV_AWS_330"),  # EFS
     *("CKV_AWS_7", "CKV_AWS_33", "CKV_AWS_227", "CKV2_AWS_64"),  # KMS
@@ -33,7 +33,7 @@ MUST_BE_JUDGED = {
         "CKV_AWS_355",
     ),  # IAM
 }
-"""Checks that a scan of our resources must reach: one that finds nothing to judge would find no fault either."""
+"""Checks that a scan must reach: a scan that examines nothing would also find nothing."""
 
 pytestmark = pytest.mark.xdist_group("checkov")
 
@@ -47,15 +47,15 @@ def recorded(path: Path) -> list[Recorded]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """One scan over all stacks: their resources' names begin with the stack's."""
+    """One scan of all stacks: resource names begin with the stack's name."""
     return scan(plan(recorded(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 
-def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
     assert EXCEPTIONS.unexplained(report) == set()
 
 
-def test_checkov_reached_what_matters(report: Report) -> None:
+def test_checkov_reaches_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
@@ -94,7 +94,7 @@ PLAIN_TEMPLATE = Recorded(
         pytest.param(PLAIN_TEMPLATE, "CKV_AWS_79", id="metadata of version one"),
     ],
 )
-def test_checkov_finds_what_is_planted(planted: Recorded, check: str, planted_report: Report) -> None:
+def test_checkov_finds_planted_faults(planted: Recorded, check: str, planted_report: Report) -> None:
     found: list[Any] = [one for one in planted_report.failures if one.check == check and planted.name in one.resource]
     assert found, planted_report.failures
 

@@ -1,4 +1,4 @@
-"""A third party's judgement of jobs: checkov's rules for Kubernetes over the pods of every kind of job, written as plain Pods."""
+"""Third-party audit of jobs: checkov's Kubernetes checks on the pods of every kind of job, written as plain Pods."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("checkov")
 
 
 def plain_pods() -> list[dict[str, Any]]:
-    """The pods of every variant; checkov does not look into an MPIJob."""
+    """Return the pods of every variant; checkov does not inspect MPIJobs."""
     found = []
     for name, more in VARIANTS.items():
         for piece in pieces(**more):
@@ -40,16 +40,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan_manifests(plain_pods(), tmp_path_factory.mktemp("jobs"))
 
 
-def test_the_pods_of_every_kind_of_job_are_judged() -> None:
+def test_the_pods_of_every_kind_of_job_are_scanned() -> None:
     roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in plain_pods()}
     assert roles == {"launcher", "worker", "keeper"} and len(plain_pods()) > 15
 
 
-def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
     assert EXCEPTIONS.unexplained(report) == set()
 
 
-def test_checkov_reached_what_matters(report: Report) -> None:
+def test_checkov_reaches_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
@@ -57,7 +57,7 @@ def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
     assert EXCEPTIONS.unneeded(report) == []
 
 
-def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:
+def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
     pod = plain_pods()[0]
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     pod["spec"]["hostNetwork"] = True

@@ -1,4 +1,4 @@
-"""A third party's judgement of the platform: checkov's rules for Kubernetes over everything that `pulumi up` installs."""
+"""Third-party audit of the platform: checkov's Kubernetes checks on everything that `pulumi up` installs."""
 
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,14 @@ MUST_BE_JUDGED = {
     *("CKV_K8S_16", "CKV_K8S_17", "CKV_K8S_18", "CKV_K8S_19", "CKV_K8S_20"),  # privileged, host namespaces, escalation
     *("CKV_K8S_22", "CKV_K8S_23", "CKV_K8S_28", "CKV_K8S_31", "CKV_K8S_37", "CKV_K8S_40"),  # root, capabilities, seccomp
     *("CKV_K8S_8", "CKV_K8S_9", "CKV_K8S_10", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_14"),  # probes, resources, tag
-    *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),  # rights
+    *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),  # permissions
 }
 
 pytestmark = pytest.mark.xdist_group("checkov")
 
 
 def judged() -> list[dict[str, Any]]:
-    """All but the definitions, in which there is nothing to judge and much to read."""
+    """Return all objects except CRDs, which are large and have nothing to check."""
     return [one for one in objects(usual()) if one["kind"] != "CustomResourceDefinition"]
 
 
@@ -31,11 +31,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scan_manifests(judged(), tmp_path_factory.mktemp("platform"))
 
 
-def test_checkov_finds_no_fault_that_is_not_explained(report: Report) -> None:
+def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
     assert EXCEPTIONS.unexplained(report) == set()
 
 
-def test_checkov_reached_what_matters(report: Report) -> None:
+def test_checkov_reaches_the_expected_checks(report: Report) -> None:
     assert report.passed >= MUST_BE_JUDGED
 
 
@@ -43,7 +43,7 @@ def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
     assert EXCEPTIONS.unneeded(report) == []
 
 
-def test_checkov_finds_what_is_planted(tmp_path: Path) -> None:
+def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
     planted = next(one for one in judged() if one["kind"] == "Deployment")
     planted["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     planted["spec"]["template"]["spec"]["hostNetwork"] = True

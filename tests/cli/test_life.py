@@ -123,7 +123,7 @@ def test_no_ami_is_built_where_instances_are_only_records(checkout: Checkout, ho
     checkout.local("start", home, "--no-hosts").succeeded()
     said = checkout.local("ami", home)
     assert (said.code, said.out) == (1, "")
-    assert "has no hosts, and Packer needs a machine to build on" in said.err
+    assert "has no hosts, and Packer needs a build instance" in said.err
 
 
 @pytest.mark.parametrize("verb", ["ami", "env", "reset"])

@@ -1,4 +1,4 @@
-"""Unpacked images, for tests that look into them or run in them."""
+"""Unpacked images for tests that inspect them or run in them."""
 
 import os
 import tempfile
@@ -28,7 +28,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="owners of files and n
 
 @contextmanager
 def unpacked(image: Image) -> Iterator[Path]:
-    """The root that a container of an image sees, in memory where that can be: it has 10,000 files."""
+    """Unpack an image's root, in memory if possible: it has 10,000 files."""
     layout = build.ensure_image(image, print)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpumpi-image-") as folder:

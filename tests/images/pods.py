@@ -1,4 +1,4 @@
-"""Pods of an image, on a network of their own, as Pod Security `restricted` has them: user 1000, without any capability."""
+"""Pods of an image on their own network, as Pod Security `restricted` requires: user 1000, no capabilities."""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ RESTRICTED = (
 
 
 def until(look: Callable[[], T | None]) -> T:
-    """What is there when it is there."""
+    """Wait until `look` finds something and return it."""
     again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
     found = Retrying(stop=stop_after_delay(60), wait=wait_fixed(0.05), retry=again)(look)
     assert found is not None
@@ -30,7 +30,7 @@ def until(look: Callable[[], T | None]) -> T:
 
 
 class Pod:
-    """One pod that waits; commands are run in it."""
+    """One idle pod to run commands in."""
 
     def __init__(self, image: Path, name: str) -> None:
         wait = root.entered(image, ["sleep", "infinity"], {}, image)
@@ -39,7 +39,7 @@ class Pod:
         self.as_root("hostname", name)
 
     def _first(self) -> int | None:
-        """The pod's process 1, once it is in the root."""
+        """Return the pod's process 1 once it has entered the root."""
         children = psutil.Process(self._process.pid).children()
         return next((child.pid for child in children if child.name() == "sleep"), None)
 
@@ -51,7 +51,7 @@ class Pod:
         return subprocess.run(self._inside("/", {}, command), capture_output=True, text=True, check=check, timeout=120)
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as a container of the pod would."""
+        """Run a command like a container of the pod."""
         whole = self._inside("/home/mpiuser", environment, (*RESTRICTED, *command))
         return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
 
@@ -65,12 +65,12 @@ class Pod:
         return [*enter, "env", "-i", f"--chdir={folder}", *(f"{name}={value}" for name, value in variables.items()), *command]
 
     def stop(self) -> None:
-        self._process.kill()  # its process 1 goes with it, and with that all others and every mount
+        self._process.kill()  # this ends its process 1, and with it all other processes and mounts
         self._process.wait()
 
 
 class Job:
-    """A launcher and two workers of an image whose sshd answers, with the key that an operator would have mounted."""
+    """Start a launcher and two workers with a running sshd and the key that an operator would mount."""
 
     def __init__(self, image: Path) -> None:
         self._servers: list[subprocess.Popen[str]] = []
@@ -106,7 +106,7 @@ class Job:
             self.launcher.network("link", "set", device, "up")
 
     def _make_key(self) -> None:
-        """As the operator's Secret is mounted: ECDSA whatever the name says, owned by root, readable by all in the pod."""
+        """Create a key like the operator's mounted Secret: ECDSA despite its name, owned by root, readable by all in the pod."""
         folder = "/home/mpiuser/.ssh"
         make = f"cd {folder} && rm -rf * && ssh-keygen -q -t ecdsa -b 521 -N '' -f id_rsa && cp id_rsa.pub authorized_keys"
         self.launcher.as_root("sh", "-c", f"{make} && chmod 0755 . && chmod 0644 *")

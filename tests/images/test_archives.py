@@ -1,4 +1,4 @@
-"""Layers tell exactly what happened to a root; an image is what its layers are, byte by byte."""
+"""Layers contain exactly the changes of a root; an image consists of its layers, byte by byte."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.images.conftest import needs_root
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
-    """A root with a bit of everything."""
+    """A root with files of every kind."""
     root = tmp_path / "system"
     for folder in ("etc", "usr/bin", "var/log", "dev", "run/sshd", "home/user"):
         (root / folder).mkdir(parents=True)
@@ -34,7 +34,7 @@ def names(layer: Path) -> set[str]:
 
 
 def change(root: Path, target: Path, *commands: str) -> Path:
-    """A layer of what shell commands do to a root."""
+    """Return a layer of the changes by shell commands."""
     before = layers.snapshot(root)
     for command in commands:
         assert os.system(f"cd {root} && {command}") == 0
@@ -42,36 +42,36 @@ def change(root: Path, target: Path, *commands: str) -> Path:
     return target
 
 
-def test_a_whole_root_lacks_what_never_belongs_to_an_image(system: Path, tmp_path: Path) -> None:
+def test_a_whole_root_layer_omits_files_that_never_belong_into_an_image(system: Path, tmp_path: Path) -> None:
     layers.write_difference(system, {}, tmp_path / "layer.tar")
     found = names(tmp_path / "layer.tar")
     assert {"etc/passwd", "usr/bin/program", "usr/bin/link", "run/sshd", "var/log", "dev"} <= found
     assert not found & {"var/log/dpkg.log", "dev/null"}
 
 
-def test_a_layer_has_what_changed_and_nothing_else(system: Path, tmp_path: Path) -> None:
+def test_a_layer_has_only_changed_files(system: Path, tmp_path: Path) -> None:
     layer = change(
         system, tmp_path / "layer.tar", "echo more >> etc/passwd", "mkdir opt", "touch opt/new", "touch var/log/apt.log"
     )
     assert names(layer) == {"etc/passwd", "opt", "opt/new"}
 
 
-def test_what_was_removed_is_whited_out_once_at_its_top(system: Path, tmp_path: Path) -> None:
+def test_a_removed_tree_has_one_whiteout_at_its_top(system: Path, tmp_path: Path) -> None:
     assert names(change(system, tmp_path / "layer.tar", "rm -r usr", "rm etc/passwd")) == {".wh.usr", "etc/.wh.passwd"}
 
 
-def test_a_folder_that_became_a_link_needs_no_whiteouts_below_it(system: Path, tmp_path: Path) -> None:
+def test_a_folder_replaced_by_a_link_needs_no_whiteouts_below_it(system: Path, tmp_path: Path) -> None:
     assert names(change(system, tmp_path / "layer.tar", "mv usr/bin bin", "ln -s ../bin usr/bin")) >= {"usr/bin", "bin/program"}
     assert not any(".wh." in name for name in names(tmp_path / "layer.tar"))
 
 
-def test_a_change_of_mode_alone_is_a_change(system: Path, tmp_path: Path) -> None:
+def test_a_changed_mode_alone_is_a_change(system: Path, tmp_path: Path) -> None:
     layer = change(system, tmp_path / "layer.tar", "chmod 0700 home/user", "chmod 0600 etc/passwd")
     assert names(layer) == {"home/user", "etc/passwd"}
 
 
 @needs_root
-def test_layers_over_each_other_are_the_root_again(system: Path, tmp_path: Path) -> None:
+def test_stacked_layers_restore_the_root(system: Path, tmp_path: Path) -> None:
     layers.write_difference(system, {}, tmp_path / "0.tar")
     change(system, tmp_path / "1.tar", "chown 1000:1000 home/user", "rm usr/bin/link", "rm -r etc", "echo x > etc")
     change(system, tmp_path / "2.tar", "rm etc", "mkdir etc", "echo y > etc/group", "ln -sf ../home usr/bin/other-name")
@@ -84,7 +84,7 @@ def test_layers_over_each_other_are_the_root_again(system: Path, tmp_path: Path)
     assert (again / "usr/bin/program").read_text() == "#!/bin/sh\n", "the link replaced a name of the program, not its content"
 
 
-def test_an_upper_layer_of_files_leaves_the_owners_of_folders_alone(system: Path, tmp_path: Path) -> None:
+def test_an_upper_layer_of_files_keeps_the_owners_of_folders(system: Path, tmp_path: Path) -> None:
     layers.write_files({"home/user/pi": (system / "usr/bin/program", 0o755)}, tmp_path / "layer.tar")
     assert names(tmp_path / "layer.tar") == {"home/user/pi"}
 

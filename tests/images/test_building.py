@@ -1,4 +1,4 @@
-"""Images are made once, whoever asks, and say what is missing where they cannot be made."""
+"""Concurrent builders build an image once; errors name what is missing."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gpumpi" / "images"
 
 
-def test_two_builders_at_once_make_it_once(own_cache: Path) -> None:
+def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
     program = (
         "from tests.images.test_building import SMALL\n"
         "from localcloud.images import build\n"
@@ -37,7 +37,7 @@ def test_two_builders_at_once_make_it_once(own_cache: Path) -> None:
     assert not list(own_cache.glob(".making-*"))
 
 
-def test_what_a_killed_builder_left_is_removed_by_the_next(own_cache: Path) -> None:
+def test_the_next_builder_removes_the_files_of_a_killed_one(own_cache: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     left, at_work = own_cache / f".making-{dead.pid}-x", own_cache / f".making-{os.getpid()}-x"
@@ -48,8 +48,8 @@ def test_what_a_killed_builder_left_is_removed_by_the_next(own_cache: Path) -> N
     assert at_work.exists()
 
 
-def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here; there are: .*docker.io/gpumpi/openmpi:5"):
+def test_an_unknown_name_is_reported_with_the_known_names() -> None:
+    with pytest.raises(ImageError, match=r"no image docker.io/test/a:6 exists here\. Use one of: .*docker.io/gpumpi/openmpi:5"):
         build.ensure("docker.io/test/a:6", print)
 
 
@@ -58,40 +58,40 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "setpriv is not on PATH, and provisioners of images run in it: install the package util-linux"
+    assert str(error.value) == "setpriv is not on PATH; image provisioners need it. Install the package util-linux"
 
 
-def test_where_debian_is_not_known_it_says_what_makes_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_apt_the_error_names_the_programs_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(root, "require", lambda: None)
     monkeypatch.setattr(debian, "SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian and its kin can fetch them"
+    missing = "mmdebstrap, mmtarfilter: not found on PATH, and only Debian-based systems can fetch them"
     with pytest.raises(ImageError, match=missing):
         build.ensure_image(Image("docker.io/test/debian:1", "", (Root(),)), print)
 
 
 @needs_roots
-def test_a_debian_is_made_where_its_maker_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_debian_root_is_built_without_mmdebstrap_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "_installed", lambda package: None)
     root.make(tmp_path / "debian", recipes.versions()["debian_suite"], print)
     assert (tmp_path / "debian/usr/bin/dpkg").exists()
     assert not (tmp_path / "debian/usr/share/man/man1").exists()
 
 
-def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_error_says_to_use_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ImageError) as error:
         root.require()
-    assert str(error.value) == "container images are made by root: start the local cloud as root, or without Kubernetes"
+    assert str(error.value) == "building container images needs root. Start the local cloud as root, or without Kubernetes"
 
 
-def test_python_packages_come_from_the_lock_with_their_checksums() -> None:
+def test_python_packages_are_locked_with_checksums() -> None:
     requirements = Packages(("boto3", "requests")).requirements()
     assert requirements.count("==") == 2
     assert requirements.count("--hash=sha256:") >= 4
 
 
-def test_images_of_old_recipes_can_be_removed(own_cache: Path) -> None:
+def test_images_of_outdated_recipes_can_be_removed(own_cache: Path) -> None:
     now = build.ensure_image(SMALL, print)
     old = build.ensure_image(Image(SMALL.name, "", SMALL.layers[:1]), print)
     build.remove_unused([SMALL])

@@ -1,4 +1,4 @@
-"""The catalogue: names, recipes, and what a change of a recipe changes."""
+"""The catalogue: names, recipes, and the effect of changed recipes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from localcloud.images.catalogue import IMAGES, INTEL_MPI, MPICH, OPENMPI_4, OPE
 
 @contextmanager
 def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The versions file with another value."""
+    """Change a value in the versions file."""
     file = folder / "versions.pkrvars.hcl"
     old = recipes.versions()[name]
     file.write_text(recipes.VERSIONS.read_text().replace(f'{name}="{old}"', f'{name}="{value}"'))
@@ -36,7 +36,7 @@ def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         ("localhost:5000/docker.io/gpumpi/openmpi:5", "docker.io/gpumpi/openmpi:5"),
     ],
 )
-def test_an_image_is_found_by_the_name_that_a_client_asks_for(asked: str, found: str) -> None:
+def test_an_image_is_found_by_the_name_that_a_client_requests(asked: str, found: str) -> None:
     image = find(asked)
     assert image and image.name == found
 
@@ -50,7 +50,7 @@ def test_an_image_is_found_by_the_name_that_a_client_asks_for(asked: str, found:
         "docker.io/gpumpi/openmpi",
     ],
 )
-def test_no_other_name_is_found(asked: str) -> None:
+def test_other_names_are_not_found(asked: str) -> None:
     assert find(asked) is None
 
 
@@ -69,24 +69,22 @@ def test_names_are_completed_as_clients_do(name: str, registry: str, whole: str)
     assert whole_name(name, registry) == whole
 
 
-def test_every_image_has_a_folder_of_its_own() -> None:
+def test_every_image_has_its_own_folder() -> None:
     assert len({image.slug for image in IMAGES}) == len(IMAGES)
 
 
-def test_job_images_run_as_a_user_without_privileges() -> None:
+def test_job_images_run_as_an_unprivileged_user() -> None:
     assert {image.settings()["User"] for image in catalogue.JOB_IMAGES} == {"1000:1000"}
 
 
-def test_another_version_of_an_mpi_makes_its_images_anew_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_mpi_version_rebuilds_only_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
     with version("mpich_version", "6.0.0", tmp_path, monkeypatch):
         changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
     assert changed == {"docker.io/gpumpi/mpich:latest", "docker.io/mpioperator/mpi-pi:mpich"}
 
 
-def test_another_lock_of_a_framework_makes_the_images_with_it_anew_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_framework_lock_rebuilds_only_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
     other = tmp_path / "chainermn.txt"
     other.write_text(recipes.Frameworks("chainermn").lock.read_text().replace("six==1.17.0", "six==1.18.0"))
@@ -96,26 +94,26 @@ def test_another_lock_of_a_framework_makes_the_images_with_it_anew_and_no_other(
     assert {image.name for image in IMAGES if cached_path(image) != before[image.name]} == {catalogue.CHAINERMN.name}
 
 
-def test_another_suite_makes_all_that_have_a_root_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_debian_suite_rebuilds_all_images_with_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {image.name: cached_path(image) for image in IMAGES}
     with version("debian_suite", "trixie", tmp_path, monkeypatch):
         changed = {image.name for image in IMAGES if cached_path(image) != before[image.name]}
     assert changed == {image.name for image in IMAGES if isinstance(image.layers[0], recipes.Root)}
 
 
-def test_a_script_that_others_call_belongs_to_the_recipe_of_each() -> None:
+def test_a_called_script_belongs_to_the_recipe_of_each_caller() -> None:
     provisioned = recipes.Provisioned(("install-mpich.sh",))
     assert "dpkg-query" in provisioned.recipe(), "install-packages.sh, called by unpack-wheel.sh"
     assert "KnownHostsCommand" in recipes.Provisioned(("configure-pod-ssh.sh",)).recipe()
     assert "KnownHostsCommand" not in provisioned.recipe()
 
 
-def test_job_images_share_all_layers_but_the_last() -> None:
+def test_job_images_share_all_layers_except_the_last() -> None:
     digests = [recipes.digests(image.layers) for image in (OPENMPI_4, OPENMPI_5, MPICH, INTEL_MPI)]
     assert len({tuple(chain[:-1]) for chain in digests}) == 1
     assert len({chain[-1] for chain in digests}) == 4
 
 
-def test_the_versions_are_read_by_packer_and_by_shells() -> None:
+def test_packer_and_shells_can_read_the_versions_file() -> None:
     lines = [line for line in recipes.VERSIONS.read_text().splitlines() if line and not line.startswith("#")]
     assert len(lines) == len(recipes.versions()), 'every line is key="value" without spaces around the sign'

@@ -1,4 +1,4 @@
-"""Job images do their work as a pod that may nothing: SSH between pods, ranks on several hosts, nothing secret baked in."""
+"""Job images work in an unprivileged pod: SSH between pods, ranks on several hosts, no secrets in the image."""
 
 import json
 import re
@@ -22,7 +22,7 @@ REPORT = (
     "print('rank', world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1), flush=True)"
 )
 HOSTFILE = "/tmp/hostfile"
-# What the MPI operator 0.8.2 sets, and for Open MPI 5, which it does not know, the names of today.
+# Variables that the MPI operator 0.8.2 sets; for Open MPI 5, which it does not know, the current names.
 ENVIRONMENT = {
     OPENMPI_4: {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": HOSTFILE},
     OPENMPI_5: {"PRTE_MCA_prte_default_hostfile": HOSTFILE},
@@ -57,7 +57,7 @@ def write_hostfile(job: Job, image: Image) -> None:
     assert job.launcher.run("sh", "-c", f"printf '{lines}\\n' > {HOSTFILE}").returncode == 0
 
 
-def test_ranks_run_on_both_workers_and_sum_up(job: Job, image: Image) -> None:
+def test_ranks_on_both_workers_compute_a_sum(job: Job, image: Image) -> None:
     write_hostfile(job, image)
     result = job.launcher.run("mpirun", "-n", "4", "python3", "-c", REPORT, **ENVIRONMENT[image])
     ranks = [line.split() for line in result.stdout.splitlines() if line.startswith("rank")]
@@ -69,7 +69,7 @@ def test_ranks_run_on_both_workers_and_sum_up(job: Job, image: Image) -> None:
 
 def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, image: Image) -> None:
     if image not in PI:
-        pytest.skip("the operator knows no Open MPI 5")
+        pytest.skip("the operator does not support Open MPI 5")
     example = find(f"docker.io/mpioperator/mpi-pi:{PI[image]}")
     assert example
     layers.unpack(layer_paths(build.ensure_image(example, print))[-1], system)
@@ -83,14 +83,14 @@ def test_the_operators_example_runs_on_both_workers(job: Job, system: Path, imag
 
 
 @pytest.mark.mission("A", "keys in a Secret")
-def test_ssh_lets_nobody_in_who_has_not_the_jobs_key(job: Job) -> None:
+def test_sshd_rejects_clients_without_the_job_s_key(job: Job) -> None:
     assert job.launcher.run("ssh", WORKERS[0], "hostname").stdout.strip() == WORKERS[0]
     other = "ssh-keygen -q -t ed25519 -N '' -f /tmp/other"
     result = job.launcher.run("sh", "-c", f"{other} && ssh -o IdentitiesOnly=yes -i /tmp/other {WORKERS[0]} hostname")
     assert "Permission denied (publickey)" in result.stderr
 
 
-def test_ssh_refuses_a_host_without_the_jobs_key(job: Job) -> None:
+def test_ssh_rejects_hosts_without_the_job_s_key(job: Job) -> None:
     stranger = job.pods[WORKERS[1]]
     changes = "s|^HostKey .*|HostKey /tmp/host|; s|^Port .*|Port 2223|; s|^PidFile .*|PidFile /tmp/pid|"
     settings = f"sed '{changes}' ~/.sshd_config > /tmp/sshd_config"
@@ -102,7 +102,7 @@ def test_ssh_refuses_a_host_without_the_jobs_key(job: Job) -> None:
     assert "Host key verification failed" in result.stderr
 
 
-def test_the_entrypoint_of_a_launcher_waits_for_names_and_then_starts_what_it_was_given(job: Job, image: Image) -> None:
+def test_a_launcher_s_entrypoint_waits_for_dns_names_and_then_starts_its_command(job: Job, image: Image) -> None:
     write_hostfile(job, image)
     launcher = {"K_MPI_JOB_ROLE": "launcher", "JOB_HOSTFILE": HOSTFILE}
     entrypoint = ("tini", "-s", "-g", "--", "job-entrypoint")
@@ -114,7 +114,7 @@ def test_the_entrypoint_of_a_launcher_waits_for_names_and_then_starts_what_it_wa
     assert waiting.communicate(timeout=30)[0] == "started\n"
 
 
-def test_an_image_says_which_mpi_it_has(system: Path, image: Image) -> None:
+def test_an_image_reports_its_mpi(system: Path, image: Image) -> None:
     said = dict(line.split("=") for line in (system / "etc/gpumpi/mpi").read_text().splitlines())
     layout = build.ensure(image.name, print)
     manifest = json.loads(blob_path(layout, manifest_digest(layout)).read_text())
@@ -125,7 +125,7 @@ def test_an_image_says_which_mpi_it_has(system: Path, image: Image) -> None:
     assert sum(layer["size"] for layer in manifest["layers"]) < 350 * 2**20
 
 
-def test_nothing_secret_and_nothing_of_this_machine_is_baked_in(image: Image) -> None:
+def test_images_contain_no_secrets_and_no_files_of_this_machine(image: Image) -> None:
     found, resolver = set(), set()
     for layer in layer_paths(build.ensure_image(image, print)):
         with tarfile.open(layer) as archive:
@@ -144,7 +144,7 @@ def test_compiled_python_files_are_valid(job: Job) -> None:
     assert re.findall(r"code object from '?(/usr/\S+\.py)'?$", said, re.MULTILINE) == [], "compiled at every start"
 
 
-def test_nothing_gives_a_user_more_rights_but_what_the_distribution_needs(system: Path) -> None:
+def test_only_the_distribution_s_own_programs_are_setuid(system: Path) -> None:
     setuid = {
         path.name for path in system.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & stat.S_ISUID
     }

@@ -1,4 +1,4 @@
-"""One recipe for AMI, job image and other machines: strict, idempotent, and the same in the Dockerfile."""
+"""The same recipe for AMI, job image, other machines and the Dockerfile: strict and idempotent."""
 
 import hashlib
 import re
@@ -24,14 +24,14 @@ DOCKERFILE = (root.AMIS / "Dockerfile.job").read_text()
 
 
 def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
-    """The provisioners of an image in their order, with their environment."""
+    """Return the provisioners of an image in order, with their environment."""
     return [
         (script, dict(layer.environment)) for layer in image.layers if isinstance(layer, Provisioned) for script in layer.scripts
     ]
 
 
 def content(folder: Path) -> dict[str, str]:
-    """What is in a root, by path: kind, rights, owner and content."""
+    """Return the content of a root by path: kind, permissions, owner and content."""
     found = {}
     for name, stamp in layers.snapshot(folder).items():
         path = folder / name
@@ -51,7 +51,7 @@ def test_shellcheck_finds_nothing(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", PROVISIONERS, ids=lambda path: path.name)
-def test_a_provisioner_is_named_by_verb_and_noun_is_strict_and_says_what_it_does(script: Path) -> None:
+def test_a_provisioner_has_a_verb_noun_name_strict_mode_and_a_description(script: Path) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)+\.sh", script.name)
     assert script.stat().st_mode & 0o111 == 0o111
     lines = script.read_text().splitlines()
@@ -60,7 +60,7 @@ def test_a_provisioner_is_named_by_verb_and_noun_is_strict_and_says_what_it_does
     assert "set -o errexit -o nounset -o pipefail" in lines
 
 
-def test_no_provisioner_names_a_version_itself() -> None:
+def test_no_provisioner_contains_a_version() -> None:
     for script in PROVISIONERS:
         assert not re.search(r"\b\d+\.\d+\.\d+\b|\b[0-9a-f]{64}\b", script.read_text()), script.name
 
@@ -91,9 +91,9 @@ def system() -> Iterator[Path]:
 
 @needs_roots
 @pytest.mark.parametrize("image", JOB_IMAGES, ids=lambda image: image.name)
-def test_provisioners_change_nothing_when_they_run_again(system: Path, image: Image) -> None:
+def test_provisioners_are_idempotent(system: Path, image: Image) -> None:
     found = []
-    for _ in range(2):  # the first time they put another MPI in the place of the one before
+    for _ in range(2):  # the first run replaces the previous MPI
         for script, environment in steps(image):
             root.provision(system, script, environment, downloads())
         found.append(content(system))
@@ -107,7 +107,7 @@ def test_provisioners_change_nothing_when_they_run_again(system: Path, image: Im
 
 
 @needs_roots
-def test_validation_fails_when_the_mpi_is_not_the_wanted_one(system: Path) -> None:
+def test_validation_fails_for_an_unexpected_mpi(system: Path) -> None:
     root.provision(system, "install-openmpi.sh", {"OPENMPI_SERIES": "5"}, downloads())
     said = system / "etc/gpumpi/mpi"
     said.write_text(said.read_text().replace(recipes.versions()["openmpi5_version"], "5.0.99"))
@@ -116,7 +116,7 @@ def test_validation_fails_when_the_mpi_is_not_the_wanted_one(system: Path) -> No
 
 
 @needs_roots
-def test_validation_fails_when_ranks_cannot_start(system: Path) -> None:
+def test_validation_fails_if_ranks_cannot_start(system: Path) -> None:
     root.provision(system, "install-openmpi.sh", {"OPENMPI_SERIES": "5"}, downloads())
     (library,) = system.glob("opt/openmpi-5*/lib/libmpi.so.40")
     library.rename(library.with_suffix(".away"))

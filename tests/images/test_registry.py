@@ -1,4 +1,4 @@
-"""The registry speaks the distribution protocol; containerd, the client that counts, pulls from it."""
+"""The registry implements the distribution protocol, and containerd pulls from it."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 class Served:
-    """A registry on a free port, what it built and what it said."""
+    """A registry on a free port, with its builds and log lines."""
 
     def __init__(self) -> None:
         self.built: list[str] = []
@@ -65,13 +65,13 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     made.registry.close()
 
 
-def test_it_says_that_it_is_a_registry(served: Served) -> None:
+def test_the_root_path_identifies_a_registry(served: Served) -> None:
     answer = served.get("")
     assert answer.status_code == 200
     assert answer.headers["Docker-Distribution-API-Version"] == "registry/2.0"
 
 
-def test_nothing_is_made_before_it_is_asked_for_and_then_once(served: Served) -> None:
+def test_an_image_is_built_once_on_the_first_request(served: Served) -> None:
     served.get("test/small/manifests/2")
     assert served.built == []
     served.manifest()
@@ -79,7 +79,7 @@ def test_nothing_is_made_before_it_is_asked_for_and_then_once(served: Served) ->
     assert served.built == [SMALL.name]
 
 
-def test_a_manifest_leads_to_blobs_that_are_what_their_names_say(served: Served) -> None:
+def test_a_manifest_s_blobs_match_their_digests(served: Served) -> None:
     answer = served.get("test/small/manifests/1")
     digest = answer.headers["Docker-Content-Digest"]
     assert digest == f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
@@ -91,7 +91,7 @@ def test_a_manifest_leads_to_blobs_that_are_what_their_names_say(served: Served)
         assert len(content) == blob["size"]
 
 
-def test_a_head_request_tells_size_and_digest_without_the_content(served: Served) -> None:
+def test_a_head_request_returns_size_and_digest_without_the_content(served: Served) -> None:
     layer = served.manifest()["layers"][0]
     answer = requests.head(f"{served.url}/v2/test/small/blobs/{layer['digest']}", timeout=30)
     assert (answer.status_code, answer.content) == (200, b"")
@@ -102,7 +102,7 @@ def test_a_head_request_tells_size_and_digest_without_the_content(served: Served
 @pytest.mark.parametrize(
     ("wanted", "part"), [("bytes=5-9", slice(5, 10)), ("bytes=100-", slice(100, None)), ("bytes=0-", slice(None))]
 )
-def test_a_part_of_a_blob_can_be_had(served: Served, wanted: str, part: slice) -> None:
+def test_a_range_of_a_blob_can_be_requested(served: Served, wanted: str, part: slice) -> None:
     digest = served.manifest()["layers"][0]["digest"]
     whole = served.get(f"test/small/blobs/{digest}").content
     answer = served.get(f"test/small/blobs/{digest}", Range=wanted)
@@ -111,7 +111,7 @@ def test_a_part_of_a_blob_can_be_had(served: Served, wanted: str, part: slice) -
     assert answer.headers["Content-Range"] == f"bytes {start}-{start + len(answer.content) - 1}/{len(whole)}"
 
 
-def test_a_part_behind_the_end_is_refused(served: Served) -> None:
+def test_a_range_beyond_the_end_is_rejected(served: Served) -> None:
     layer = served.manifest()["layers"][0]
     answer = served.get(f"test/small/blobs/{layer['digest']}", Range=f"bytes={layer['size']}-")
     assert answer.status_code == 416
@@ -132,13 +132,13 @@ def test_a_part_behind_the_end_is_refused(served: Served) -> None:
         ("_catalog", "NAME_UNKNOWN"),
     ],
 )
-def test_what_nobody_knows_is_404_with_the_code_of_the_specification(served: Served, path: str, code: str) -> None:
+def test_unknown_names_return_404_with_the_specified_code(served: Served, path: str, code: str) -> None:
     served.manifest()
     answer = served.get(path)
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (404, code)
 
 
-def test_a_name_means_its_registry(served: Served) -> None:
+def test_a_name_is_looked_up_in_its_registry(served: Served) -> None:
     assert served.get("any/tag/manifests/v3?ns=registry.example.com").status_code == 200
     assert served.get("any/tag/manifests/v3").status_code == 404, "docker.io has none"
     assert served.get("all/registry.example.com/any/tag/manifests/v3?ns=mirror.example.com").status_code == 200
@@ -148,7 +148,7 @@ def test_tags_are_listed(served: Served) -> None:
     assert served.get("test/small/tags/list").json() == {"name": "test/small", "tags": ["1"]}
 
 
-def test_an_image_that_cannot_be_made_says_why(served: Served) -> None:
+def test_a_failed_build_is_reported_with_its_reason(served: Served) -> None:
     answer = served.get("test/broken/manifests/1")
     assert answer.status_code == 500
     assert answer.reason == "amis/provisioners/x.sh failed with 1", "containerd shows nothing else"
@@ -156,12 +156,12 @@ def test_an_image_that_cannot_be_made_says_why(served: Served) -> None:
     assert served.said == ["registry: amis/provisioners/x.sh failed with 1"]
 
 
-def test_nothing_can_be_pushed(served: Served) -> None:
+def test_pushes_are_rejected(served: Served) -> None:
     assert requests.post(f"{served.url}/v2/test/small/blobs/uploads/", data=b"x", timeout=30).status_code == 405
     assert requests.delete(f"{served.url}/v2/test/small/manifests/1", timeout=30).status_code == 405
 
 
-def test_many_clients_are_served_at_once(served: Served) -> None:
+def test_many_clients_are_served_concurrently(served: Served) -> None:
     layer = served.manifest()["layers"][1]
     sizes: list[int] = []
     threads = [
@@ -175,7 +175,7 @@ def test_many_clients_are_served_at_once(served: Served) -> None:
     assert sizes == [layer["size"]] * 8
 
 
-def test_a_client_that_leaves_in_the_middle_disturbs_nobody(served: Served) -> None:
+def test_a_disconnecting_client_does_not_affect_others(served: Served) -> None:
     digest = served.manifest()["layers"][1]["digest"]
     with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as client:
         client.sendall(f"GET /v2/test/small/blobs/{digest} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -183,7 +183,7 @@ def test_a_client_that_leaves_in_the_middle_disturbs_nobody(served: Served) -> N
     assert served.get("test/small/manifests/1").status_code == 200
 
 
-def test_after_closing_nobody_answers(served: Served) -> None:
+def test_a_closed_registry_does_not_answer(served: Served) -> None:
     served.registry.close()
     with pytest.raises(requests.ConnectionError):
         served.get("")
@@ -191,7 +191,7 @@ def test_after_closing_nobody_answers(served: Served) -> None:
 
 @pytest.fixture
 def containerd(served: Served, tmp_path: Path) -> Iterator[list[str]]:
-    """`ctr` of a containerd of its own, told of the registry as nodes are."""
+    """`ctr` of a separate containerd, configured for the registry like a node's."""
     try:
         folder = debian.ensure(debian.CONTAINERD, print)
     except build.BuildError as error:
@@ -228,7 +228,7 @@ def test_containerd_pulls_an_image_by_its_upstream_name(containerd: list[str], s
 
 
 @needs_root
-def test_containerd_finds_no_image_that_is_not_there(containerd: list[str]) -> None:
+def test_containerd_reports_a_missing_image(containerd: list[str]) -> None:
     result = subprocess.run([*containerd, "docker.io/test/small:2"], capture_output=True, text=True, check=False)
     assert result.returncode != 0
     assert "docker.io/test/small:2: not found" in result.stderr

@@ -1,6 +1,6 @@
-"""A pytest plugin (`-p tests.mission.plugin`): what became of the mission's rows; with `--mission-table FILE` it is written too.
+"""Pytest plugin (`-p tests.mission.plugin`) that reports the result of each mission row; `--mission-table FILE` writes it.
 
-It works under xdist: a test's rows travel with its reports. The run fails where a row is neither passed nor lacks hardware.
+It works under xdist: a test's reports carry its rows. The run fails if a row neither passes nor needs missing hardware.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Reporter:
-    """Listens where all reports come together."""
+    """Collects the reports of all workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--mission-table")

@@ -1,8 +1,8 @@
-"""What the five systems do that this project must equal: a row each. Tests anywhere say which row they prove:
+"""Features of the five reference systems that this project must match, one per row. A test names the row that it proves:
 
     @pytest.mark.mission("B", "slots and hosts")
 
-`make mission` runs those and prints the table; `make test` runs them with all others, once.
+`make mission` runs these tests and prints the table; `make test` runs them once, with all others.
 """
 
 from dataclasses import dataclass
@@ -11,34 +11,34 @@ from typing import Final, Literal
 SYSTEMS: Final = {
     "A": "ChainerMN on Kubernetes",
     "B": "Kubernetes with MPI",
-    "C": "A cluster of plain EC2 instances",
+    "C": "An EC2 cluster (without Kubernetes)",
     "D": "Horovod on Kubernetes with shared storage",
     "E": "An on-premises GPU cluster with torchrun",
 }
 
 Hardware = Literal["pure_nccl", "CUDA buffers and NCCL", "NVIDIA container runtime", "EFA", "kernel modules"]
-"""All that a row may lack here. Its tests then are a check of what runs below that, and its command proves the rest elsewhere."""
+"""Hardware that a row can lack here. Its tests then cover everything else; its `elsewhere` command proves the rest."""
 
 
 @dataclass(frozen=True)
 class Row:
     system: str
     name: str
-    """As markers call it; unique in the system."""
+    """Name in markers; unique within the system."""
     text: str
-    """What must work."""
+    """Feature that must work."""
     command: str
-    """By which a user sees it."""
+    """Command that shows it to a user."""
     needs: Hardware | None = None
     elsewhere: str = ""
-    """The command to run where the hardware is."""
+    """Command to run on a machine with the hardware."""
     emulated: str = ""
-    """What stands in for AWS or hardware while its tests run here."""
+    """What emulates AWS or hardware in its tests here."""
 
 
-SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are a device plugin's names"
-HOSTS: Final = "instances are hosts in namespaces with a systemd of their own"
-LOCAL_AWS: Final = "AWS is the local one"
+SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are simulated by a device plugin"
+HOSTS: Final = "instances are hosts in namespaces with their own systemd"
+LOCAL_AWS: Final = "AWS is the local AWS"
 
 ROWS: Final[tuple[Row, ...]] = (
     # --- A
@@ -51,14 +51,14 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "A",
         "keys in a Secret",
-        "an SSH key pair held in a Secret, made for the job, never committed",
+        "an SSH key pair in a Secret, generated for the job, never committed",
         "scripts/cluster submit JOB.yaml",
         emulated=SMALL_NODES,
     ),
     Row(
         "A",
         "master and workers",
-        "one master and N workers; name, image, secret, workers, GPUs, command as parameters: launcher `openmpi`",
+        "one launcher and N workers with name, image, secret, workers, GPUs, command as parameters: launcher `openmpi`",
         "scripts/cluster smoke --launcher openmpi",
         emulated=SMALL_NODES,
     ),
@@ -81,7 +81,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "A",
         "rights",
-        "a service account that may only read pods",
+        "a service account that can only read pods",
         "kubectl auth can-i --list --as system:serviceaccount:mpi-jobs:NAME",
         emulated=SMALL_NODES,
     ),
@@ -103,7 +103,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "B",
         "every MPI",
-        "Open MPI 4 and 5, Intel MPI, MPICH: the right hostfile format and environment for each; each run",
+        "Open MPI 4 and 5, Intel MPI, MPICH: each runs with its own hostfile format and environment",
         "scripts/cluster smoke --mpi Intel",
         emulated=SMALL_NODES,
     ),
@@ -117,17 +117,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "B",
         "hostfile kept right",
-        "hostfile from a ConfigMap, kept right when workers change",
+        "hostfile from a ConfigMap, updated when workers change",
         "scripts/cluster submit JOB.yaml --follow",
         emulated=SMALL_NODES,
     ),
-    Row("B", "any framework", "any framework: nothing in the platform knows the framework", "scripts/cluster submit JOB.yaml"),
+    Row(
+        "B", "any framework", "any framework: nothing in the platform depends on the framework", "scripts/cluster submit JOB.yaml"
+    ),
     # --- C
     Row("C", "network", "new VPC and subnet, or existing ones by id", "pulumi up", emulated=LOCAL_AWS),
     Row(
         "C",
         "key bucket",
-        "S3 bucket through which the nodes exchange public SSH keys at boot",
+        "S3 bucket for exchanging the nodes' public SSH keys at boot",
         "scripts/cluster ssh -s STACK",
         emulated=f"{LOCAL_AWS}; {HOSTS}",
     ),
@@ -136,12 +138,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "placement group",
         "cluster placement group",
         "pulumi up",
-        emulated=f"{LOCAL_AWS}: it records the group, nothing is placed",
+        emulated=f"{LOCAL_AWS}: it records the group but places nothing",
     ),
     Row(
         "C",
         "master and workers",
-        "one master and N >= 0 workers in an autoscaling group",
+        "one head node and N >= 0 workers in an Auto Scaling group",
         "scripts/cluster scale N -s STACK",
         emulated=f"{LOCAL_AWS}; {HOSTS}",
     ),
@@ -155,31 +157,37 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "C",
         "EFS",
-        "EFS optional: new, or existing by id, mounted on all nodes",
+        "optional EFS, new or existing by id, mounted on all nodes",
         "pulumi up",
         emulated=f"{HOSTS}; EFS is a folder",
     ),
     Row("C", "least privilege", "security groups and IAM roles, least privilege", "pulumi up", emulated=LOCAL_AWS),
-    Row("C", "outputs", "outputs: master's address, bucket, file system ids", "pulumi stack output -s STACK", emulated=LOCAL_AWS),
+    Row(
+        "C",
+        "outputs",
+        "outputs: head node's address, bucket, file system ids",
+        "pulumi stack output -s STACK",
+        emulated=LOCAL_AWS,
+    ),
     Row(
         "C",
         "AMI",
         "Packer AMI with CUDA-aware Open MPI and the frameworks, checked during the build by `ompi_info` and by a real run",
         "make test-ami",
-        emulated=f"{LOCAL_AWS}; the host that builds is Debian, without driver and CUDA toolkit",
+        emulated=f"{LOCAL_AWS}; the build host is Debian, without driver and CUDA toolkit",
     ),
     Row(
         "C",
         "MNIST on four nodes",
         "`mpiexec -n 32 -N 8 python train_mnist.py` over 4 nodes",
         "make demo-ec2",
-        emulated=f"{HOSTS}, two ranks each, on CPUs",
+        emulated=f"{HOSTS}, two ranks per node, on CPUs",
     ),
     # --- D
     Row(
         "D",
         "shared volume",
-        "a ReadWriteMany volume that holds code, data, checkpoints, logs",
+        "a ReadWriteMany volume for code, data, checkpoints, logs",
         "scripts/cluster submit JOB.yaml",
         emulated=f"{SMALL_NODES}; EFS is a folder",
     ),
@@ -211,7 +219,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "scripts/cluster submit JOB.yaml",
         emulated=SMALL_NODES,
     ),
-    Row("D", "device plugin", "device plugin on the nodes a selector names", "pulumi up", emulated=SMALL_NODES),
+    Row("D", "device plugin", "device plugin on the nodes that a selector matches", "pulumi up", emulated=SMALL_NODES),
     Row(
         "D",
         "checkpoints",
@@ -226,7 +234,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "node preparation for kubeadm: kernel modules, sysctl, swap, containerd with the nvidia runtime, kubelet; idempotent",
         "scripts/cluster prepare-node",
         needs="kernel modules",
-        elsewhere="the same on a machine of its own; `--check` reports",
+        elsewhere="the same on a separate machine; `--check` reports",
         emulated=HOSTS,
     ),
     Row(
@@ -235,15 +243,15 @@ ROWS: Final[tuple[Row, ...]] = (
         "control-plane init, join, pod network (flannel)",
         "kubeadm init; kubeadm join",
         needs="kernel modules",
-        elsewhere="the same commands on two machines with control groups of version 2",
-        emulated=f"{HOSTS}, which start no containers: kubeadm's static pods run as services, flannel's pods do not run",
+        elsewhere="the same commands on two machines with cgroup v2",
+        emulated=f"{HOSTS}, which cannot start containers: kubeadm's static pods run as services, flannel's pods do not run",
     ),
     Row(
         "E",
         "existing cluster",
-        "any existing cluster by kubeconfig gets the same platform and the same jobs",
+        "the same platform and jobs on any existing cluster, by kubeconfig",
         "pulumi up -s 09-on-premises",
-        emulated=f"{SMALL_NODES}; the cluster is one of the local AWS without a platform, by its administrator's certificate",
+        emulated=f"{SMALL_NODES}; the cluster is a local EKS cluster without a platform, by its administrator's certificate",
     ),
     Row("E", "device plugin", "static NVIDIA device plugin", "pulumi up", emulated=SMALL_NODES),
     Row(
@@ -259,15 +267,15 @@ ROWS: Final[tuple[Row, ...]] = (
         "a PyTorch DDP example that trains and saves",
         "scripts/cluster submit workloads/pytorch-ddp/job.yaml --follow",
         needs="CUDA buffers and NCCL",
-        elsewhere="the same job on a pool with GPUs: nccl instead of gloo",
+        elsewhere="the same job on a pool with GPUs, with nccl instead of gloo",
         emulated=f"{SMALL_NODES}; gloo on CPUs",
     ),
 )
 
 NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset()
-"""Rows that no test proves yet: `make mission` shows them as missing, and fails. A row leaves this list with its first test."""
+"""Rows without a test: `make mission` shows them as missing and fails. Remove a row when it gets its first test."""
 
 
 def row_of(system: str, name: str) -> Row:
-    """Raises KeyError."""
+    """Return the row of a system by name. Raises KeyError."""
     return {(row.system, row.name): row for row in ROWS}[system, name]

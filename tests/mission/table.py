@@ -1,4 +1,4 @@
-"""Outcomes of marked tests -> the table of the mission. Pure."""
+"""Convert outcomes of marked tests to the mission table. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 BEGIN = """# The mission, row by row
 
-Written by `make mission`, which runs the tests that prove each row; the rows are in `tests/mission/rows.py`. A row passes when
-all of its tests pass. `needs X` is a row whose tests pass as far as this machine goes, and that hardware X alone can finish;
-`missing` has no test yet, `not run` has one that did not run here.
+Written by `make mission`, which runs the tests of each row in `tests/mission/rows.py`. A row passes if
+all of its tests pass. `needs X`: the tests pass as far as possible on this machine; the rest needs hardware X.
+`missing`: no test yet. `not run`: a test did not run here.
 """
 
 
 @dataclass
 class Test:
-    """One test of a row, over its setup, call and teardown."""
+    """Outcome of one test of a row, across its setup, call and teardown."""
 
     seconds: float = 0.0
     outcome: Outcome = "passed"
     reason: str = ""
-    """Why it was skipped."""
+    """Reason for skipping."""
 
     def add(self, outcome: Outcome, seconds: float, reason: str = "") -> None:
         self.seconds += seconds
@@ -33,10 +33,10 @@ class Test:
 
 @dataclass
 class Results:
-    """Of one run."""
+    """Results of one run."""
 
     tests: dict[tuple[str, str], dict[str, Test]] = field(default_factory=dict)
-    """Row -> test -> how it went."""
+    """Row -> test -> outcome."""
 
     def add(self, row: tuple[str, str], test: str, outcome: Outcome, seconds: float, reason: str = "") -> None:
         self.tests.setdefault(row, {}).setdefault(test, Test()).add(outcome, seconds, reason)
@@ -46,7 +46,7 @@ class Results:
 
 
 def result(row: Row, tests: Mapping[str, Test]) -> str:
-    """`passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason`, `missing`."""
+    """Return `passed`, `needs pure_nccl`, `failed: test_x`, `not run: reason`, `missing`."""
     if not tests:
         return "missing" if (row.system, row.name) in NOT_YET else "not run"
     failed = [_short(name) for name, test in tests.items() if test.outcome == "failed"]
@@ -67,7 +67,7 @@ def _short(test: str) -> str:
 
 
 def lines(results: Results) -> list[tuple[Row, str, float]]:
-    """Row, result, seconds."""
+    """Return row, result and seconds of each row."""
     found = []
     for row in ROWS:
         tests = results.of(row)
@@ -76,7 +76,7 @@ def lines(results: Results) -> list[tuple[Row, str, float]]:
 
 
 def markdown(results: Results, about: str) -> str:
-    """docs/mission.md."""
+    """Return the text of docs/mission.md."""
     text = [BEGIN, f"Taken: {about}.", ""]
     every = lines(results)
     for system, title in SYSTEMS.items():

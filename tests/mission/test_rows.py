@@ -1,4 +1,4 @@
-"""Every row of the mission is proven by some test, or said not to be; and what the table says is what became of its tests."""
+"""Every mission row has a test or is listed without one, and the table shows the outcomes of the tests."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 
 
 def marked() -> Iterator[tuple[str, str]]:
-    """Rows that markers name, in every file of tests."""
+    """Return the rows in the markers of all test files."""
     for file in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mission":
@@ -27,14 +27,14 @@ def marked() -> Iterator[tuple[str, str]]:
                 yield system, name
 
 
-def test_every_row_is_proven_by_a_test_or_said_not_to_be() -> None:
+def test_every_row_has_a_test_or_is_listed_in_not_yet() -> None:
     proven = set(marked())
     rows = {(row.system, row.name) for row in ROWS}
     assert proven <= rows, "markers name rows of the table"
-    assert rows - proven == NOT_YET, "a row with its first test leaves NOT_YET"
+    assert rows - proven == NOT_YET, "remove a row with a test from NOT_YET"
 
 
-def test_every_row_has_a_name_of_its_own_and_lacks_nothing_but_what_may_be_lacking() -> None:
+def test_row_names_are_unique_and_rows_lack_only_known_hardware() -> None:
     assert len({(row.system, row.name) for row in ROWS}) == len(ROWS)
     assert {row.system for row in ROWS} == set(SYSTEMS)
     assert all(row.elsewhere for row in ROWS if row.needs)
@@ -66,7 +66,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("row", "outcomes", "expected"), VERDICTS, ids=[str(number) for number in range(len(VERDICTS))])
-def test_a_row_passes_only_when_all_its_tests_ran_and_passed(
+def test_a_row_passes_only_if_all_its_tests_ran_and_passed(
     monkeypatch: pytest.MonkeyPatch, row: Row, outcomes: list[tuple[str, table.Outcome, str]], expected: str
 ) -> None:
     monkeypatch.setattr(table, "NOT_YET", frozenset({("E", "unproven")}))
@@ -83,16 +83,16 @@ def test_the_table_has_every_row_with_its_result_and_seconds() -> None:
     assert "Taken: today, here." in text
 
 
-def test_the_committed_table_has_the_rows_as_they_are() -> None:
+def test_the_committed_table_has_the_current_rows() -> None:
     if not PAGE.exists():
-        pytest.skip("make mission has not been run to its end yet")
-    told = re.findall(r"^\| (.+?) \| `(.+?)` \| ", PAGE.read_text(), re.MULTILINE)
-    assert told == [(row.text, row.command) for row in ROWS], "renew it with: make mission"
+        pytest.skip("make mission has not been completed yet")
+    committed = re.findall(r"^\| (.+?) \| `(.+?)` \| ", PAGE.read_text(), re.MULTILINE)
+    assert committed == [(row.text, row.command) for row in ROWS], "update it with: make mission"
 
 
 @pytest.mark.mission("B", "any framework")
-def test_nothing_in_the_platform_knows_a_framework() -> None:
-    """A job's command is its own affair; launchers are torchrun's and MPI's."""
+def test_nothing_in_the_platform_depends_on_a_framework() -> None:
+    """Frameworks appear only in jobs' commands; the launchers are torchrun and MPI."""
     files = [file for folder in ("platform", "components", "boot") for file in (INFRA / folder).rglob("*.py")]
     assert len(files) > 20
     found = [f"{file.name}: {word}" for file in files for word in FRAMEWORKS if word in file.read_text().lower()]

@@ -1,8 +1,8 @@
-"""The program under Pulumi's mocks."""
+"""Tests of the program under Pulumi's mocks."""
 
 import warnings
 
-with warnings.catch_warnings():  # the SDK warns of its own old names when a service is first looked at
+with warnings.catch_warnings():  # the SDK warns about its own deprecated names on the first access to a service
     warnings.simplefilter("ignore", DeprecationWarning)
     import pulumi_aws
 

@@ -68,27 +68,27 @@ class Resource:
     inputs: Mapping[str, Any]
     state: Mapping[str, Any]
     parents: tuple[str, ...]
-    """Types of its parent, grandparent, ..., the nearest last."""
+    """Types of its ancestors, the parent last."""
     dependencies: frozenset[str]
-    """URNs of the resources that it waits for."""
+    """URNs of the resources that it depends on."""
     ignored_changes: tuple[str, ...]
     protected: bool
     delete_before_replace: bool
     custom: bool
     provider: str = ""
-    """URN and id of the provider that makes it, where it is not the default one."""
+    """URN and id of its provider; empty for the default provider."""
 
 
 @dataclass
 class Deployment:
-    """All that one run of the program made, and what it told."""
+    """Resources and outputs of one run of the program."""
 
     resources: list[Resource] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
     secret_outputs: frozenset[str] = frozenset()
 
     def created(self, token: str, *name_parts: str) -> list[Resource]:
-        """Resources of a type whose names contain all the parts."""
+        """Return the resources of a type whose names contain all the parts."""
         return [one for one in self.resources if one.type == token and all(part in one.name for part in name_parts)]
 
     def only(self, token: str, *name_parts: str) -> Resource:
@@ -100,7 +100,7 @@ class Deployment:
         return [one for one in self.resources if one.name == name]
 
     def waits_for(self, resource: Resource) -> list[Resource]:
-        """Everything that must exist before the resource, near and far."""
+        """Return everything that must exist before the resource, directly or indirectly."""
         by_urn = {one.urn: one for one in self.resources}
         seen: dict[str, Resource] = {}
         todo = list(resource.dependencies)
@@ -116,7 +116,7 @@ class Deployment:
 
 
 class RecordingMonitor(MockMonitor):
-    """Keeps what the engine is told of a resource beside its inputs."""
+    """Records what the program sends to the engine about a resource besides its inputs."""
 
     def __init__(self, mocks: Mocks, deployment: Deployment) -> None:
         super().__init__(mocks)
@@ -148,7 +148,7 @@ class RecordingMonitor(MockMonitor):
 
 
 class Defaults(Mocks):
-    """Answers with a resource's inputs and the least that AWS would add."""
+    """Returns a resource's inputs plus the minimum of computed outputs that AWS would add."""
 
     def call(self, args: Any) -> Any:
         raise AssertionError(f"the program looks up {args.token}: lookups belong into infra.facts")
@@ -184,14 +184,14 @@ def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Depl
 
 
 def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks | None = None) -> Deployment:
-    """Run what builds a stack to its end."""
+    """Run a function that builds a stack to its end."""
     deployment = Deployment()
     mocks = mocks or Defaults()
     set_mocks(mocks, project="gpumpi", stack=stack, monitor=RecordingMonitor(mocks, deployment))
 
     @under_mocks  # type: ignore[untyped-decorator]
     def run() -> pulumi.Output[None]:
-        told = build()
+        outputs = build()
 
         def keep(values: Mapping[str, Any]) -> None:
             deployment.outputs = dict(values)
@@ -199,8 +199,8 @@ def recorded(stack: str, build: Callable[[], Mapping[str, object]], mocks: Mocks
         def keep_secrets(names: frozenset[str]) -> None:
             deployment.secret_outputs = names
 
-        pulumi.Output.from_input(_secret_names(told)).apply(keep_secrets)  # type: ignore[arg-type]
-        return pulumi.Output.from_input(dict(told)).apply(keep)
+        pulumi.Output.from_input(_secret_names(outputs)).apply(keep_secrets)  # type: ignore[arg-type]
+        return pulumi.Output.from_input(dict(outputs)).apply(keep)
 
     run()
     return deployment

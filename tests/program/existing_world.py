@@ -1,4 +1,4 @@
-"""Stacks of a cluster that is there already, and such a cluster."""
+"""Stacks for an existing cluster, and such a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ def node(name: str, labels: Mapping[str, str] = RACK, *, gpus: int | None = None
 
 
 def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
-    """With a control plane that takes no pods and a node for operators; with two nodes of the rack if none are named."""
+    """Cluster with a tainted control plane, a node for operators and, by default, two nodes of the rack."""
     control = Taint("node-role.kubernetes.io/control-plane", "")
     own = (node("control", {}, taints=(control,)), node("cpu", {}))
     found = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
@@ -35,13 +35,13 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
 
 
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
-    """As `pulumi up` judges them."""
+    """Validate the values as `pulumi up` does."""
     way = TargetChecks(ExistingSettings, lambda _: facts or cluster(), existing_cluster.check_offline, existing_cluster.check)
     return judge(RawStack("test", "", dict(values)), way, offline=False, stack="test")
 
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
-    """What the program makes."""
+    """Return the resources that the program creates."""
     settings, found = examined(values, facts).whole
     found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
     return recorded("test", lambda: existing.build(settings, found))

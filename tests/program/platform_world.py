@@ -1,4 +1,4 @@
-"""Stacks with a platform, and what is in their clusters as Kubernetes would get it."""
+"""Stacks with a platform, and the objects in their clusters as sent to Kubernetes."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SINGLE = pool("single", "g5.xlarge", 2)
 
 
 def asked(*pools: dict[str, Any], storage: dict[str, Any] | None = None, **platform: Any) -> Settings:
-    """A stack whose API is reached from outside; with two pools, one of which has EFA, if none are named."""
+    """Settings of a stack with a public API endpoint; by default with two pools, one with EFA."""
     more = {"storage": storage} if storage else {}
     return settings(*(pools or (TRAIN, SINGLE)), target=PUBLIC, platform={"install": None, **platform}, **more)
 
@@ -33,7 +33,7 @@ def deployed(stack: Settings) -> Deployment:
 
 @cache
 def usual() -> Deployment:
-    """With everything that a stack has if it says nothing."""
+    """Deployment with the default platform."""
     return deployed(asked())
 
 
@@ -42,7 +42,7 @@ def in_cluster(stack: Deployment) -> list[Resource]:
 
 
 def manifest(resource: Resource) -> Manifest:
-    """The object, with whole numbers as such: Pulumi sends them as floating-point numbers."""
+    """Return the object with integers, which Pulumi sends as floating-point numbers."""
     found: Manifest = _whole(json.loads(json.dumps(dict(resource.inputs))))
     return found
 
@@ -56,7 +56,7 @@ def _whole(value: Any) -> Any:
 
 
 def objects(stack: Deployment, *kinds: str) -> list[Manifest]:
-    """Everything in the cluster, or the objects of some kinds."""
+    """Return all objects in the cluster, or those of some kinds."""
     found = [manifest(one) for one in in_cluster(stack)]
     return [one for one in found if not kinds or one["kind"] in kinds]
 
@@ -72,17 +72,17 @@ def only(stack: Deployment, kind: str, name: str, namespace: str | None = None) 
 
 
 def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
-    """The pods of everything that runs, with the namespace they run in."""
+    """Return the pod specs of all workloads with their namespaces."""
     for one in objects(stack, "Deployment", "DaemonSet"):
         yield one["metadata"]["namespace"], one["spec"]["template"]["spec"]
 
 
 def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
-    """Flavour -> resource -> quota."""
+    """Return flavor -> resource -> quota."""
     (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
     return {flavour["name"]: {one["name"]: one["nominalQuota"] for one in flavour["resources"]} for flavour in group["flavors"]}
 
 
 def description(stack: Deployment) -> ClusterDescription:
-    """As the ConfigMap of the cluster says it."""
+    """Return the cluster's description from its ConfigMap."""
     return ClusterDescription.from_json(only(stack, "ConfigMap", CONFIG_MAP)["data"][CONFIG_MAP_KEY])

@@ -1,4 +1,4 @@
-"""The control plane, its add-ons, who may use it and what pods may do in AWS."""
+"""Control plane, add-ons, access entries and pods' AWS permissions."""
 
 import json
 from dataclasses import replace
@@ -32,32 +32,32 @@ def control_plane(of: Deployment) -> Any:
 # --- endpoints
 
 
-def test_without_a_word_on_access_the_api_is_reached_from_within_only(usual: Deployment) -> None:
+def test_the_api_endpoint_is_private_by_default(usual: Deployment) -> None:
     vpc = control_plane(usual)["vpcConfig"]
     assert vpc["endpointPrivateAccess"] and not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
 
 
-def test_named_addresses_open_a_public_endpoint_to_themselves() -> None:
+def test_a_public_endpoint_admits_only_the_given_addresses() -> None:
     vpc = control_plane(cluster(endpointAccess={"publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
     assert vpc["endpointPrivateAccess"] and vpc["endpointPublicAccess"] and vpc["publicAccessCidrs"] == ["203.0.113.0/24"]
 
 
-def test_a_public_endpoint_can_be_closed_while_its_addresses_stay_written_down() -> None:
+def test_a_public_endpoint_can_be_disabled_while_its_addresses_stay_in_the_file() -> None:
     vpc = control_plane(cluster(endpointAccess={"public": False, "publicCidrs": ["203.0.113.0/24"]}))["vpcConfig"]
     assert not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
 
 
-# --- secrets, logs, life
+# --- secrets, logs, deletion protection
 
 
-def test_secrets_are_encrypted_with_a_key_of_the_stack_s_own_that_rotates(usual: Deployment) -> None:
+def test_secrets_are_encrypted_with_the_stack_s_own_rotating_key(usual: Deployment) -> None:
     key = usual.only(engine.KEY, "secrets")
     assert key.inputs["enableKeyRotation"] is True
     encryption = control_plane(usual)["encryptionConfig"]
     assert encryption == {"provider": {"keyArn": key.state["arn"]}, "resources": ["secrets"]}
 
 
-def test_all_five_logs_are_kept_encrypted_for_the_days_asked_for() -> None:
+def test_all_five_logs_are_encrypted_and_kept_for_the_configured_days() -> None:
     found = cluster(logRetentionDays=365)
     assert control_plane(found)["enabledClusterLogTypes"] == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
     group = found.only(engine.LOG_GROUP, "cluster-logs")
@@ -66,11 +66,11 @@ def test_all_five_logs_are_kept_encrypted_for_the_days_asked_for() -> None:
     assert group.inputs["kmsKeyId"] == found.only(engine.KEY, "logs-key").state["arn"]
 
 
-def test_the_log_group_is_there_before_eks_would_make_one_that_never_expires(usual: Deployment) -> None:
+def test_the_log_group_exists_before_eks_would_create_one_that_never_expires(usual: Deployment) -> None:
     assert usual.only(engine.LOG_GROUP, "cluster-logs") in usual.waits_for(usual.only(engine.CLUSTER))
 
 
-def test_the_key_for_logs_serves_both_log_groups_and_no_other(usual: Deployment) -> None:
+def test_the_log_key_works_for_both_log_groups_and_no_other(usual: Deployment) -> None:
     policy = json.loads(usual.only(engine.KEY, "logs-key").inputs["policy"])
     for name, served in (
         ("/aws/eks/gpumpi-test/cluster", True),
@@ -83,18 +83,18 @@ def test_the_key_for_logs_serves_both_log_groups_and_no_other(usual: Deployment)
 
 
 @pytest.mark.parametrize("protected", [True, False])
-def test_eks_guards_the_cluster_when_asked_to(protected: bool) -> None:
+def test_deletion_protection_is_passed_to_eks(protected: bool) -> None:
     assert control_plane(cluster(deletionProtection=protected))["deletionProtection"] is protected
 
 
-def test_services_have_the_addresses_that_validation_keeps_free(usual: Deployment) -> None:
+def test_services_use_the_addresses_that_validation_reserves(usual: Deployment) -> None:
     assert control_plane(usual)["kubernetesNetworkConfig"] == {"serviceIpv4Cidr": "172.20.0.0/16"}
 
 
 # --- access
 
 
-def test_creating_the_cluster_alone_gives_nobody_access(usual: Deployment) -> None:
+def test_creating_the_cluster_gives_the_creator_no_implicit_access(usual: Deployment) -> None:
     access = control_plane(usual)["accessConfig"]
     assert access == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
 
@@ -109,18 +109,18 @@ def test_admins_and_the_caller_are_cluster_admins() -> None:
         assert association["accessScope"] == {"type": "cluster"}
 
 
-def test_a_caller_who_is_an_admin_anyway_has_one_entry() -> None:
+def test_a_caller_who_is_also_a_listed_admin_has_one_entry() -> None:
     assert len(cluster(admins=[CALLER]).created(engine.ACCESS_ENTRY)) == 1
 
 
-def test_a_caller_whose_role_cannot_be_known_gets_no_entry() -> None:
+def test_a_caller_with_an_unknown_role_gets_no_entry() -> None:
     settings = world.settings(world.pool(), target={"admins": [world.ADMIN]})
     facts = world.facts(settings)
     found = deploy(settings, replace(facts, caller=replace(facts.caller, principal_arn=None)))
     assert [one.inputs["principalArn"] for one in found.created(engine.ACCESS_ENTRY)] == [world.ADMIN]
 
 
-def test_an_entry_is_named_by_its_principal_so_that_others_do_not_move() -> None:
+def test_an_entry_is_named_after_its_principal_so_that_other_entries_keep_their_names() -> None:
     names = {one.name for one in cluster(admins=[world.ADMIN]).created(engine.ACCESS_ENTRY)}
     assert names == {
         "gpumpi-test-cluster-123456789012-role-Admin-access",
@@ -146,12 +146,12 @@ def test_an_add_on_s_version_can_be_chosen() -> None:
     assert addons(cluster(addonVersions={"coredns": "v1.14.6-eksbuild.4"}))["coredns"]["addonVersion"] == "v1.14.6-eksbuild.4"
 
 
-def test_every_add_on_is_a_managed_one(usual: Deployment) -> None:
+def test_every_add_on_is_eks_managed(usual: Deployment) -> None:
     assert control_plane(usual)["bootstrapSelfManagedAddons"] is False
     assert {one["resolveConflictsOnCreate"] for one in addons(usual).values()} == {"OVERWRITE"}
 
 
-def test_network_policies_are_enforced_and_addresses_spared(usual: Deployment) -> None:
+def test_network_policies_are_enforced_and_few_addresses_are_held_in_reserve(usual: Deployment) -> None:
     configuration = json.loads(addons(usual)["vpc-cni"]["configurationValues"])
     assert configuration["enableNetworkPolicy"] == "true"
     assert set(configuration["env"]) == {"MINIMUM_IP_TARGET", "WARM_IP_TARGET"}
@@ -169,14 +169,14 @@ def test_the_gpu_part_of_node_monitoring_runs_on_gpu_nodes(usual: Deployment) ->
         ("aws-efs-csi-driver", "efs-csi-controller-sa", "service-role/AmazonEFSCSIDriverPolicy"),
     ],
 )
-def test_an_add_on_acts_in_aws_with_a_role_of_its_own(usual: Deployment, addon: str, account: str, policy: str) -> None:
+def test_each_add_on_has_its_own_aws_role(usual: Deployment, addon: str, account: str, policy: str) -> None:
     role = usual.only(engine.ROLE, addon.removeprefix("aws-"))
     assert addons(usual)[addon]["podIdentityAssociations"] == [{"roleArn": role.state["arn"], "serviceAccount": account}]
     attached = usual.only(engine.ROLE_POLICY_ATTACHMENT, addon.removeprefix("aws-")).inputs
     assert attached["policyArn"] == f"arn:aws:iam::aws:policy/{policy}"
 
 
-def test_without_shared_storage_there_is_no_driver_for_it() -> None:
+def test_without_shared_storage_no_efs_driver_is_installed() -> None:
     settings = world.settings(world.pool(), storage={"efs": "none"})
     found = deploy(settings, world.facts(settings))
     assert "aws-efs-csi-driver" not in addons(found)
@@ -186,12 +186,12 @@ def test_without_shared_storage_there_is_no_driver_for_it() -> None:
 # --- roles
 
 
-def test_nodes_have_what_eks_demands_and_a_shell_and_no_more(usual: Deployment) -> None:
+def test_nodes_have_only_the_permissions_for_eks_and_session_manager(usual: Deployment) -> None:
     attached = {one.inputs["policyArn"].rpartition("/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT, "-node-")}
     assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
 
 
-def test_managed_policies_are_these_and_no_others(usual: Deployment) -> None:
+def test_only_the_expected_managed_policies_are_attached(usual: Deployment) -> None:
     attached = {one.inputs["policyArn"].rpartition("policy/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT)}
     assert attached == {
         "AmazonEKSClusterPolicy",

@@ -35,7 +35,7 @@ def script(stack: Deployment, role: str) -> str:
     return base64.b64decode(template(stack, role).inputs["userData"]).decode()
 
 
-def told(stack: Deployment, role: str) -> dict[str, Any]:
+def node_settings(stack: Deployment, role: str) -> dict[str, Any]:
     text = script(stack, role)
     found: dict[str, Any] = json.loads(text[text.index('{\n "stack"') : text.index("\nEND")])
     return found
@@ -48,34 +48,34 @@ def group(stack: Deployment) -> Any:
 # --- nodes
 
 
-def test_workers_are_in_service_only_when_they_have_joined(plain: Deployment) -> None:
+def test_workers_are_in_service_only_after_they_have_joined(plain: Deployment) -> None:
     (hook,) = group(plain)["initialLifecycleHooks"]
     assert hook["lifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
-    assert hook["defaultResult"] == "ABANDON" and hook["name"] == told(plain, "worker")["lifecycle_hook"]
+    assert hook["defaultResult"] == "ABANDON" and hook["name"] == node_settings(plain, "worker")["lifecycle_hook"]
 
 
-def test_the_group_has_the_size_that_the_stack_says(plain: Deployment) -> None:
+def test_the_group_has_the_configured_size(plain: Deployment) -> None:
     assert (group(plain)["minSize"], group(plain)["desiredCapacity"], group(plain)["maxSize"]) == (0, 4, 4)
 
 
-def test_a_cluster_without_workers_can_be_made() -> None:
+def test_a_cluster_without_workers_can_be_created() -> None:
     assert group(made(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
 
 
-def test_nodes_are_private_where_nobody_comes_in_by_ssh(plain: Deployment) -> None:
+def test_nodes_are_private_without_ssh_users(plain: Deployment) -> None:
     private = plain.only(engine.SUBNET, "private").id
     assert group(plain)["vpcZoneIdentifiers"] == [private]
     assert {one["subnetId"] for one in template(plain, "master").inputs["networkInterfaces"]} == {private}
     assert not plain.created(engine.EIP, "master") and "headNodePublicAddress" not in plain.outputs
 
 
-def test_ssh_is_open_to_the_given_addresses_only_and_on_the_master_only() -> None:
+def test_ssh_is_open_only_on_the_head_node_and_only_to_the_given_addresses() -> None:
     stack = made(target={"ssh": {"publicKeys": [KEY], "cidrs": ["203.0.113.0/24"]}})
     (rule,) = [one for one in stack.created(engine.INGRESS_RULE) if "cidrIpv4" in one.inputs]
     assert (rule.inputs["cidrIpv4"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("203.0.113.0/24", 22, 22)
-    way_in = rule.inputs["securityGroupId"]
-    assert way_in in template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
-    assert way_in not in json.dumps(template(stack, "workers").inputs["networkInterfaces"])
+    ssh_group = rule.inputs["securityGroupId"]
+    assert ssh_group in template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
+    assert ssh_group not in json.dumps(template(stack, "workers").inputs["networkInterfaces"])
     assert stack.outputs["headNodePublicAddress"] == stack.outputs["masterPublicAddress"] == "198.51.100.7"
     public = stack.only(engine.SUBNET, "public").id
     assert template(stack, "master").inputs["networkInterfaces"][0]["subnetId"] == public
@@ -88,34 +88,38 @@ def test_workers_have_the_efa_layout_of_their_type_in_a_placement_group(plain: D
     assert inputs["placement"]["groupName"] == plain.only(engine.PLACEMENT_GROUP).state["name"]
 
 
-def test_a_master_of_another_type_only_launches(plain: Deployment) -> None:
-    assert (told(plain, "master")["slots"], told(plain, "master")["idle_slots"], told(plain, "worker")["slots"]) == (0, 8, 8)
+def test_a_head_node_of_another_type_only_launches(plain: Deployment) -> None:
+    assert (
+        node_settings(plain, "master")["slots"],
+        node_settings(plain, "master")["idle_slots"],
+        node_settings(plain, "worker")["slots"],
+    ) == (0, 8, 8)
     assert "placement" not in template(plain, "master").inputs
 
 
-def test_a_master_of_the_workers_type_takes_ranks_beside_them() -> None:
+def test_a_head_node_of_the_workers_type_also_runs_ranks() -> None:
     stack = made(target={"headNodeType": "g6.48xlarge"})
-    assert told(stack, "master")["slots"] == 8
+    assert node_settings(stack, "master")["slots"] == 8
     assert template(stack, "master").inputs["placement"] == template(stack, "workers").inputs["placement"]
     assert [one["interfaceType"] for one in template(stack, "master").inputs["networkInterfaces"]] == ["interface", "efa-only"]
 
 
-def test_disks_are_encrypted_and_metadata_is_of_version_two(plain: Deployment) -> None:
+def test_disks_are_encrypted_and_imdsv2_is_required(plain: Deployment) -> None:
     for one in plain.created(engine.LAUNCH_TEMPLATE):
         assert one.inputs["metadataOptions"]["httpTokens"] == "required"
         assert [disk["ebs"]["encrypted"] for disk in one.inputs["blockDeviceMappings"]] == ["true"]
 
 
-def test_a_worker_can_be_spot_and_the_master_is_not() -> None:
+def test_workers_can_be_spot_but_the_head_node_is_not() -> None:
     stack = made(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"headNodeType": "g6.48xlarge"})
     assert template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
     assert "instanceMarketOptions" not in template(stack, "master").inputs
 
 
-# --- what they are told
+# --- user data
 
 
-def test_the_join_service_understands_what_nodes_are_told(
+def test_the_join_service_understands_the_nodes_settings(
     plain: Deployment, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(JOIN))
@@ -123,7 +127,7 @@ def test_the_join_service_understands_what_nodes_are_told(
 
     for role in ("master", "worker"):
         file = tmp_path / role
-        file.write_text(json.dumps(told(plain, role)))
+        file.write_text(json.dumps(node_settings(plain, role)))
         read = ClusterFile.read(file)
         assert (read.role, read.auto_scaling_group) == (role, group(plain)["name"])
         assert read.bucket == plain.outputs["keyBucket"]
@@ -137,7 +141,7 @@ def test_user_data_fits_and_has_no_secret(plain: Deployment) -> None:
         assert KEY in text
 
 
-def test_the_file_system_is_mounted_on_all_nodes_after_its_mount_target_is_there(plain: Deployment) -> None:
+def test_the_file_system_is_mounted_on_all_nodes_after_its_mount_target_exists(plain: Deployment) -> None:
     for role in ("master", "worker"):
         assert f"{plain.outputs['fileSystemId']}:/ /shared efs _netdev,tls,iam,accesspoint=" in script(plain, role)
     target = plain.only(engine.MOUNT_TARGET).name
@@ -149,7 +153,7 @@ def test_a_cluster_without_a_file_system_mounts_none() -> None:
     assert "mount" not in script(stack, "worker") and not stack.created(engine.ROLE_POLICY, "storage")
 
 
-# --- what they may do
+# --- permissions
 
 
 def policies_of(stack: Deployment, role: str) -> list[Any]:
@@ -177,7 +181,9 @@ MASTER_ID, WORKER_ID = "AROAM:i-0123456789abcdef0", "AROAW:i-0fedcba9876543210"
         ("master", "autoscaling:SetDesiredCapacity", WORKERS, False),
     ],
 )
-def test_a_node_may_do_its_part_and_no_more(plain: Deployment, role: str, action: str, resource: str, allowed: bool) -> None:
+def test_a_node_has_only_the_permissions_for_its_role(
+    plain: Deployment, role: str, action: str, resource: str, allowed: bool
+) -> None:
     request = Request(action, resource, {"aws:userid": WORKER_ID if role == "worker" else MASTER_ID})
     assert allows(request, *policies_of(plain, role)) is allowed
 
@@ -191,7 +197,7 @@ def test_roles_are_complete_before_an_instance_boots(plain: Deployment) -> None:
 # --- sizes and outputs
 
 
-def test_a_group_that_is_there_keeps_its_size() -> None:
+def test_an_existing_group_keeps_its_size() -> None:
     from dataclasses import replace
 
     from infra.facts import Existing, ExistingPool
@@ -204,7 +210,7 @@ def test_a_group_that_is_there_keeps_its_size() -> None:
 
 
 @pytest.mark.mission("C", "outputs")
-def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> None:
+def test_outputs_have_the_connect_commands_and_the_ids(plain: Deployment) -> None:
     found = plain.outputs
     assert {"clusterName", "headNodeId", "headNodeAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(
         found
@@ -216,5 +222,5 @@ def test_outputs_tell_how_to_connect_and_what_there_is(plain: Deployment) -> Non
     assert found["connect"]["ssh"] == "scripts/cluster ssh -s test"
 
 
-def test_there_is_nothing_of_kubernetes(plain: Deployment) -> None:
+def test_there_are_no_kubernetes_resources(plain: Deployment) -> None:
     assert not [one.type for one in plain.resources if one.type.startswith(("aws:eks/", "kubernetes:"))]

@@ -1,4 +1,4 @@
-"""What is true of every stack of this repository: made in an account where what its file names exists."""
+"""Invariants of every stack in this repository, deployed to an account that has the resources named in its file."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ TOKENS = {
     *("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"),
     *("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "kubernetes:storage.k8s.io/v1:StorageClass"),
 }
-"""The resource types of the program; the local cloud serves each of them."""
+"""Resource types of the program; the local cloud emulates each of them."""
 
 NAME_LIMITS = {
     engine.ROLE: 64,
@@ -60,7 +60,7 @@ NAME_LIMITS = {
     engine.LAUNCH_TEMPLATE: 128,
     engine.SECURITY_GROUP: 255,
 }
-"""What AWS allows where Pulumi makes the name: the resource's own and 8 characters."""
+"""AWS's length limits for names that Pulumi generates: the logical name plus 8 characters."""
 
 
 @cache
@@ -94,7 +94,7 @@ def cluster_name(path: Path) -> str:
 
 
 def tags_of(one: Resource) -> dict[str, str]:
-    """An auto scaling group has a list of them."""
+    """Return a resource's tags; those of an Auto Scaling group are a list."""
     tags = one.inputs.get("tags", {})
     return {tag["key"]: tag["value"] for tag in tags} if isinstance(tags, list) else dict(tags)
 
@@ -112,7 +112,7 @@ def takes_tags(token: str) -> bool:
     return "tags" in inspect.signature(getattr(getattr(pulumi_aws, module), kind)._internal_init).parameters
 
 
-def test_there_is_every_stack_that_the_readme_promises() -> None:
+def test_every_stack_in_the_readme_exists() -> None:
     names = {path.name.split(".")[1] for path in STACKS}
     assert {
         "local",
@@ -128,7 +128,7 @@ def test_there_is_every_stack_that_the_readme_promises() -> None:
     } <= names
 
 
-def test_every_stack_says_what_it_is_for(path: Path) -> None:
+def test_every_stack_states_its_purpose(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
 
 
@@ -139,48 +139,48 @@ def test_only_known_resource_types_are_used(stack: Deployment) -> None:
     assert {one.type for one in stack.resources if one.custom} <= TOKENS
 
 
-def test_every_known_resource_type_is_used_by_some_stack() -> None:
+def test_every_known_resource_type_is_used_by_a_stack() -> None:
     used = {one.type for path in STACKS for one in deployed(path).resources}
     assert used >= TOKENS
 
 
-def test_every_resource_belongs_to_a_component_of_ours(stack: Deployment) -> None:
+def test_every_resource_belongs_to_one_of_our_components(stack: Deployment) -> None:
     components = {one.type for one in stack.resources if not one.custom}
     assert all(re.fullmatch(rf"{PROJECT}:infra:[A-Z]\w+", one) for one in components)
     orphans = [one.name for one in stack.resources if one.custom and (not one.parents or one.parents[-1] not in components)]
     assert orphans == []
 
 
-def test_names_begin_with_the_parent_s_and_count_nothing(stack: Deployment, path: Path) -> None:
+def test_names_begin_with_the_parent_s_name_and_have_no_index(stack: Deployment, path: Path) -> None:
     for one in stack.resources:
         assert one.name.startswith(f"{cluster_name(path)}-"), one.name
-        assert not re.search(r"-\d$", one.name), f"{one.name}: named by an index?"
+        assert not re.search(r"-\d$", one.name), f"{one.name}: is it named by an index?"
 
 
-def test_no_two_resources_share_a_urn(stack: Deployment) -> None:
+def test_urns_are_unique(stack: Deployment) -> None:
     urns = [one.urn for one in stack.resources]
     assert len(urns) == len(set(urns))
 
 
-def test_names_that_pulumi_makes_fit(stack: Deployment) -> None:
+def test_names_generated_by_pulumi_fit_aws_limits(stack: Deployment) -> None:
     assert not [one.name for one in stack.resources if len(one.name) + 8 > NAME_LIMITS.get(one.type, 1000)]
 
 
-def test_everything_that_can_carry_tags_carries_the_base_tags(stack: Deployment) -> None:
+def test_every_taggable_resource_has_the_base_tags(stack: Deployment) -> None:
     untagged = [
         one.name for one in stack.resources if one.custom and takes_tags(one.type) and not set(BASE_TAGS) <= set(tags_of(one))
     ]
     assert untagged == []
 
 
-def test_everything_with_tags_has_a_name_that_people_see(stack: Deployment) -> None:
+def test_every_tagged_resource_has_a_name_tag(stack: Deployment) -> None:
     assert not [one.name for one in stack.resources if one.custom and takes_tags(one.type) and not tags_of(one).get("Name")]
 
 
 # --- network
 
 
-def test_nobody_comes_in_but_members_of_a_security_group_and_whom_the_file_names(stack: Deployment, path: Path) -> None:
+def test_ingress_is_limited_to_security_groups_and_the_file_s_addresses(stack: Deployment, path: Path) -> None:
     for rule in stack.created(engine.INGRESS_RULE):
         if f"{cluster_name(path)}-master-ssh" in rule.name:
             assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (22, 22, "tcp")
@@ -189,10 +189,10 @@ def test_nobody_comes_in_but_members_of_a_security_group_and_whom_the_file_names
         assert rule.inputs.get("referencedSecurityGroupId"), rule.name
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs), rule.name
     for group in stack.created(engine.SECURITY_GROUP):
-        assert not {"ingress", "egress"} & set(group.inputs), "rules are resources of their own"
+        assert not {"ingress", "egress"} & set(group.inputs), "rules are separate resources"
 
 
-def test_nodes_talk_freely_among_themselves_both_ways(stack: Deployment, path: Path) -> None:
+def test_all_traffic_between_nodes_is_allowed_in_both_directions(stack: Deployment, path: Path) -> None:
     group = stack.only(engine.SECURITY_GROUP, f"{cluster_name(path)}-nodes").id
     for token in (engine.INGRESS_RULE, engine.EGRESS_RULE):
         (rule,) = stack.created(token, "nodes-self")
@@ -200,7 +200,7 @@ def test_nodes_talk_freely_among_themselves_both_ways(stack: Deployment, path: P
         assert rule.inputs["referencedSecurityGroupId"] == group
 
 
-def test_every_rule_says_what_it_is_for(stack: Deployment) -> None:
+def test_every_rule_has_a_description(stack: Deployment) -> None:
     assert not [
         one.name
         for one in [*stack.created(engine.INGRESS_RULE), *stack.created(engine.EGRESS_RULE)]
@@ -209,7 +209,7 @@ def test_every_rule_says_what_it_is_for(stack: Deployment) -> None:
 
 
 @on_kubernetes
-def test_the_api_is_open_to_no_more_than_the_stack_says(stack: Deployment, path: Path) -> None:
+def test_the_api_is_open_only_to_the_stack_s_addresses(stack: Deployment, path: Path) -> None:
     vpc = stack.only(engine.CLUSTER).inputs["vpcConfig"]
     assert vpc["endpointPrivateAccess"] is True
     assert vpc["endpointPublicAccess"] is bool(vpc.get("publicAccessCidrs"))
@@ -226,7 +226,7 @@ def test_nodes_are_in_private_subnets(stack: Deployment) -> None:
 # --- encryption and metadata
 
 
-def test_metadata_is_of_version_two_and_for_hosts_only(stack: Deployment) -> None:
+def test_imdsv2_is_required_and_limited_to_the_host(stack: Deployment) -> None:
     for template in stack.created(engine.LAUNCH_TEMPLATE):
         options = template.inputs["metadataOptions"]
         assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("required", 1)
@@ -245,7 +245,7 @@ def test_every_key_rotates(stack: Deployment) -> None:
     assert {one.inputs["enableKeyRotation"] for one in stack.created(engine.KEY)} == {True}
 
 
-def test_every_log_ends(stack: Deployment) -> None:
+def test_every_log_group_has_a_retention(stack: Deployment) -> None:
     assert all(one.inputs["retentionInDays"] > 0 for one in stack.created(engine.LOG_GROUP))
 
 
@@ -259,12 +259,12 @@ def documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
                 yield one, json.loads(one.inputs[key])
 
 
-def test_every_policy_is_one_that_the_judge_understands(stack: Deployment) -> None:
+def test_the_policy_evaluator_understands_every_policy(stack: Deployment) -> None:
     judged = [statements(document) for _, document in documents(stack)]
     assert len(judged) > 10 and all(judged)
 
 
-def test_no_role_may_be_taken_by_everybody(stack: Deployment) -> None:
+def test_no_role_can_be_assumed_by_everyone(stack: Deployment) -> None:
     for role, document in documents(stack):
         if role.type == engine.ROLE:
             assert all(statement["Principal"].keys() == {"Service"} for statement in statements(document)), role.name
@@ -273,7 +273,7 @@ def test_no_role_may_be_taken_by_everybody(stack: Deployment) -> None:
 # --- pools and outputs
 
 
-def test_every_pool_of_gpus_is_tainted_and_the_system_pool_is_not(stack: Deployment) -> None:
+def test_every_gpu_pool_is_tainted_and_the_system_pool_is_not(stack: Deployment) -> None:
     for group in stack.created(engine.NODE_GROUP):
         is_gpu = "nvidia.com/gpu.present" in group.inputs["labels"]
         assert bool(group.inputs.get("taints")) is is_gpu
@@ -285,13 +285,13 @@ def test_efa_security_groups_are_on_every_interface(stack: Deployment) -> None:
         groups = {frozenset(one["securityGroups"]) for one in interfaces} or {frozenset(template.inputs["vpcSecurityGroupIds"])}
         if is_eks(stack):
             assert len(groups) == 1 and len(groups.pop()) == 2
-        else:  # the master's first interface has the group of those who come in by SSH too
+        else:  # the head node's first interface also has the SSH security group
             nodes = stack.only(engine.SECURITY_GROUP, "-nodes").id
             assert all(nodes in one for one in groups) and len(groups) <= 2
 
 
 @on_kubernetes
-def test_outputs_tell_what_users_need(stack: Deployment) -> None:
+def test_outputs_have_what_users_need(stack: Deployment) -> None:
     found = stack.outputs
     assert {"clusterName", "clusterEndpoint", "kubeconfig", "vpcId", "privateSubnetIds", "keyBucket", "pools", "connect"} <= set(
         found

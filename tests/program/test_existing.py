@@ -1,4 +1,4 @@
-"""What the program makes in a cluster that is there already, and that it has nothing to do with AWS."""
+"""Resources that the program creates in an existing cluster, none of them in AWS."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -28,10 +28,10 @@ CONTROLLER = "queue-controller"
 
 @pytest.fixture(autouse=True)
 def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever wants a client of AWS fails."""
+    """Fail on any request for an AWS client."""
 
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("somebody wants to talk to AWS")
+        raise AssertionError("an AWS client was requested")
 
     monkeypatch.setattr(boto3.session, "Session", refuse)
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -47,7 +47,7 @@ def usual() -> Deployment:
     return deployed(BASE)
 
 
-def test_nothing_of_aws_is_made(made: Deployment) -> None:
+def test_no_aws_resource_is_created(made: Deployment) -> None:
     assert {one.type.split(":")[0] for one in made.resources} == {"pulumi", "kubernetes", "gpumpi"}
     assert all("aws" not in one.provider for one in made.resources)
 
@@ -63,14 +63,14 @@ def test_no_secret_of_the_kubeconfig_is_in_the_state(made: Deployment) -> None:
     assert made.outputs["connect"]["kubectl"].endswith("--context admin")
 
 
-def test_the_device_plugin_runs_on_the_pools_nodes_whatever_labels_they_lack(made: Deployment) -> None:
+def test_the_device_plugin_runs_on_the_pools_nodes_without_further_labels(made: Deployment) -> None:
     pod = only(made, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]
     (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchExpressions"] == [{"key": "example.com/rack", "operator": "In", "values": ["1"]}]
     assert "nodeSelector" not in pod
 
 
-def test_operators_run_anywhere_or_where_the_stack_says() -> None:
+def test_operators_run_anywhere_or_on_the_selected_nodes() -> None:
     ops = {"role": "ops"}
     facts = cluster(node("gpu1"), node("gpu2"), node("ops1", ops))
     there = deployed({**LEAST, "target": {"kind": "existing", "system": {"nodeSelector": ops}}}, facts)
@@ -78,14 +78,14 @@ def test_operators_run_anywhere_or_where_the_stack_says() -> None:
     assert selectors == [ops, ops] and description(there).pools[0].max_size == 1
 
 
-def test_the_queue_gives_away_what_the_pools_have(made: Deployment) -> None:
+def test_the_queue_s_quota_is_the_pools_capacity(made: Deployment) -> None:
     found = quotas(made)
     assert (found["rack1"]["nvidia.com/gpu"], found["system"]["nvidia.com/gpu"]) == ("16", "0")
     assert only(made, "ResourceFlavor", "rack1")["spec"]["nodeLabels"] == dict(RACK)
     assert "nodeLabels" not in only(made, "ResourceFlavor", "system")["spec"]
 
 
-def test_taints_of_a_pools_nodes_are_tolerated_by_its_jobs() -> None:
+def test_jobs_tolerate_the_taints_of_their_pool_s_nodes() -> None:
     taint = Taint("example.com/reserved", "mpi")
     there = deployed(BASE, cluster(node("gpu1", taints=(taint,)), node("gpu2")))
     worker = only(there, "MPIJob", "ring")["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
@@ -93,7 +93,7 @@ def test_taints_of_a_pools_nodes_are_tolerated_by_its_jobs() -> None:
     assert worker["nodeSelector"] == dict(RACK)
 
 
-def test_an_export_is_a_volume_in_every_namespace() -> None:
+def test_an_nfs_export_becomes_a_volume_in_every_namespace() -> None:
     there = deployed({**BASE, "platform": {"namespaces": ["mpi-jobs", "vision"]}})
     volumes = objects(there, "PersistentVolume")
     assert [one["spec"]["nfs"] for one in volumes] == [{"server": "10.0.0.5", "path": "/export/jobs"}] * 2
@@ -101,7 +101,7 @@ def test_an_export_is_a_volume_in_every_namespace() -> None:
     assert [one.volumes[0].mount_path for one in description(there).namespaces] == ["/shared"] * 2
 
 
-def test_a_class_of_the_cluster_makes_the_volume() -> None:
+def test_the_cluster_s_storage_class_provisions_the_volume() -> None:
     there = deployed({**BASE, "storage": CLASS})
     claim = only(there, "PersistentVolumeClaim", "shared")["spec"]
     assert (claim["storageClassName"], claim["accessModes"], claim["resources"]["requests"]["storage"]) == (
@@ -112,12 +112,12 @@ def test_a_class_of_the_cluster_makes_the_volume() -> None:
     assert objects(there, "PersistentVolume") == [] and objects(there, "StorageClass") == []
 
 
-def test_without_storage_jobs_share_nothing() -> None:
+def test_without_storage_jobs_have_no_shared_volume() -> None:
     there = deployed(LEAST)
     assert objects(there, "PersistentVolumeClaim") == [] and description(there).namespaces[0].volumes == ()
 
 
-def test_a_cluster_that_cannot_be_reached_ends_up_at_once_with_a_sentence() -> None:
+def test_up_fails_at_once_with_a_clear_message_if_the_cluster_is_unreachable() -> None:
     set_all_config({"gpumpi:target": '{"kind": "existing", "kubeconfig": {"path": "/nonexistent/admin.conf"}}'})
     try:
         with pytest.raises(pulumi.RunError, match=r"/nonexistent/admin\.conf does not exist"):
@@ -156,7 +156,7 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
 
 
 def differences(before: Deployment, after: Deployment) -> set[str]:
-    """Resources that came, went or are another, without the cluster's name in front."""
+    """Return the created, deleted and changed resources, without the cluster's name prefix."""
 
     def by_name(stack: Deployment) -> dict[str, str]:
         return {one.name.removeprefix("gpumpi-test-"): repr(one.inputs) for one in stack.resources}
@@ -166,7 +166,7 @@ def differences(before: Deployment, after: Deployment) -> set[str]:
 
 
 @pytest.mark.parametrize("setting", CHANGES)
-def test_a_change_touches_what_it_should_and_nothing_else(setting: str, made: Deployment) -> None:
+def test_a_setting_changes_only_the_resources_that_depend_on_it(setting: str, made: Deployment) -> None:
     values, touched = CHANGES[setting]
     facts = cluster(node("gpu1", gpus=8), node("gpu2", gpus=8))
     assert differences(made, deployed({**BASE, **values}, facts)) == touched
@@ -177,8 +177,8 @@ TRIED_ELSEWHERE = {
     *("pools", "pools[].name", "pools[].nodeSelector", "pools[].nodes"),
     *("platform.mpiOperator", "platform.queue", "platform.namespaces", "platform.imageRegistry", "platform.cpuRequestFactor"),
 }
-"""By the tests above, or of the platform whatever the target is: tests/stacks/test_platform_changes.py."""
+"""Settings tested above, or platform settings of any target (tests/stacks/test_platform_changes.py)."""
 
 
-def test_every_setting_is_tried_somewhere() -> None:
+def test_every_setting_is_changed_in_some_test() -> None:
     assert set(CHANGES) | TRIED_ELSEWHERE == {row.path for row in rows(ExistingSettings)}

@@ -1,4 +1,4 @@
-"""Jobs that a stack lists: the objects of `submit`, registered with Pulumi."""
+"""Jobs listed in a stack: the objects of `submit`, registered with Pulumi."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def problems(*jobs: dict[str, Any], **platform: Any) -> list[Problem]:
     return check(asked, facts(asked))
 
 
-def test_a_job_is_registered_below_its_component_after_what_it_needs() -> None:
+def test_a_job_is_registered_below_its_component_after_its_dependencies() -> None:
     made = stack(job())
     one = made.only(MPI_JOB, "mnist")
     assert one.parents[-1] == OURS
@@ -45,14 +45,14 @@ def test_a_job_is_registered_below_its_component_after_what_it_needs() -> None:
     assert any("shared-volume" in name for name in before)
 
 
-def test_a_job_of_a_stack_stays_and_is_not_waited_for() -> None:
+def test_up_keeps_a_stack_s_job_and_does_not_wait_for_it() -> None:
     one = stack(job(ttlSeconds=60)).only(MPI_JOB, "mnist")
     assert "ttlSecondsAfterFinished" not in one.inputs["spec"]["runPolicy"]
     assert one.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
     assert one.delete_before_replace
 
 
-def test_without_an_operator_workers_belong_to_the_keeper_and_come_before_the_launcher() -> None:
+def test_without_an_operator_the_cleanup_controller_owns_the_workers_and_the_launcher_follows_them() -> None:
     made = stack(job(launcher="openmpi"))
     launcher, workers = made.only(JOB, "mnist-launcher"), made.only(STATEFUL_SET, "mnist-worker")
     assert {"gpumpi-test-jobs-job-mnist-keeper", workers.name} <= made.names_before(launcher)
@@ -61,19 +61,19 @@ def test_without_an_operator_workers_belong_to_the_keeper_and_come_before_the_la
     assert made.only(SECRET, "mnist-ssh").ignored_changes == ("stringData",)
 
 
-def test_pods_that_exchange_keys_through_the_bucket_come_after_what_lets_them_in() -> None:
+def test_pods_that_use_the_key_bucket_are_created_after_their_permissions() -> None:
     made = stack(job(launcher="openmpi", keyExchange="s3"))
     assert made.created(SECRET, "mnist-ssh") == []
     workers = made.only(STATEFUL_SET, "mnist-worker")
     assert {"gpumpi-test-mpi-jobs-job-association", "gpumpi-test-namespaces-mpi-jobs-key-bucket"} <= made.names_before(workers)
 
 
-def test_a_torchrun_job_comes_after_its_service() -> None:
+def test_a_torchrun_job_is_created_after_its_service() -> None:
     made = stack(job(launcher="torchrun"))
     assert made.only(SERVICE, "jobs-service-mnist").name in made.names_before(made.only(JOB, "mnist"))
 
 
-def test_a_stack_without_jobs_has_no_trace_of_them() -> None:
+def test_a_stack_without_jobs_has_no_job_resources() -> None:
     assert stack().created(OURS) == []
 
 
@@ -89,7 +89,7 @@ def test_a_stack_without_jobs_has_no_trace_of_them() -> None:
          "jobs[0].launcher: mpijob needs mpi-operator, which gpumpi-test does not have; write openmpi or torchrun"),
     ],
 )  # fmt: skip
-def test_a_job_that_cannot_be_is_told_before_anything_is_made(
+def test_an_impossible_job_is_reported_before_anything_is_created(
     jobs: list[dict[str, Any]], platform: dict[str, Any], message: str
 ) -> None:
     assert [str(problem) for problem in problems(*jobs, **platform)] == [message]

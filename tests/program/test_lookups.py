@@ -1,4 +1,4 @@
-"""What a killed run made is found again: everything that the program makes, by what its inputs say, and nothing else."""
+"""Lookups after a killed run find each resource of the program by its inputs, and nothing else."""
 
 import json
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from tests.program.test_every_stack import TOKENS
 from tests.program.worlds import STACKS, account_for
 
 ALL_TYPES = ("local", "full-ec2")
-"""Together they have a resource of every type."""
+"""Stacks that together have a resource of every type."""
 
 
 class World(NamedTuple):
-    """The stack, up."""
+    """Deploy the stack."""
 
     stack: str
     created: list[Created]
@@ -51,8 +51,8 @@ def test_each_resource_is_found_and_no_other(world: World) -> None:
         assert look(world, one.token, one.state) == [one.id], f"{one.token} {one.name}"
 
 
-def test_what_another_stack_has_is_not_found(world: World) -> None:
-    """Its names, its tags, its ids."""
+def test_resources_of_another_stack_are_not_found(world: World) -> None:
+    """Replace the stack's names, tags and ids by another stack's."""
     names = {
         f"gpumpi-{world.stack}": "gpumpi-other",
         f"/{world.stack}/": "/other/",
@@ -66,6 +66,6 @@ def test_what_another_stack_has_is_not_found(world: World) -> None:
         assert look(world, one.token, json.loads(text)) == [], f"{one.token} {one.name}"
 
 
-def test_every_type_of_the_program_is_looked_for_or_can_be_made_again() -> None:
+def test_every_type_has_a_lookup_or_can_be_created_again() -> None:
     assert {token for token in TOKENS if token.startswith("aws:")} == set(LOOKS) | REPEATED
     assert not set(LOOKS) & REPEATED

@@ -1,4 +1,4 @@
-"""What the network is for each thing that a stack can ask of it."""
+"""The network for each setting of a stack."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,28 +42,28 @@ def test_every_zone_has_a_private_and_a_public_subnet(usual: Deployment) -> None
     assert zones_of(usual.created(engine.SUBNET, "public")) == ZONES
 
 
-def test_no_subnet_hands_out_public_addresses(usual: Deployment) -> None:
+def test_no_subnet_assigns_public_addresses(usual: Deployment) -> None:
     assert {one.inputs["mapPublicIpOnLaunch"] for one in usual.created(engine.SUBNET)} == {False}
 
 
-def test_eks_knows_its_subnets_by_tags(usual: Deployment) -> None:
+def test_subnets_have_the_tags_that_eks_looks_for(usual: Deployment) -> None:
     for kind, role in (("private", "kubernetes.io/role/internal-elb"), ("public", "kubernetes.io/role/elb")):
         for subnet in usual.created(engine.SUBNET, kind):
             assert subnet.inputs["tags"]["kubernetes.io/cluster/gpumpi-test"] == "shared"
             assert subnet.inputs["tags"][role] == "1"
 
 
-def test_names_of_the_vpc_are_resolved_inside_it(usual: Deployment) -> None:
+def test_vpc_dns_names_resolve_inside_the_vpc(usual: Deployment) -> None:
     vpc = usual.only(engine.VPC).inputs
     assert vpc["enableDnsSupport"] and vpc["enableDnsHostnames"]
 
 
-def test_the_default_security_group_lets_nothing_through(usual: Deployment) -> None:
+def test_the_default_security_group_allows_no_traffic(usual: Deployment) -> None:
     group = usual.only(engine.DEFAULT_SECURITY_GROUP).inputs
     assert "ingress" not in group and "egress" not in group
 
 
-def test_all_traffic_of_the_vpc_is_logged_encrypted_and_for_a_limited_time(usual: Deployment) -> None:
+def test_flow_logs_cover_all_traffic_and_are_encrypted_and_expire(usual: Deployment) -> None:
     assert usual.only(engine.FLOW_LOG).inputs["trafficType"] == "ALL"
     group = usual.only(engine.LOG_GROUP, "flow-logs").inputs
     assert group["name"] == "/gpumpi/test/flow-logs" and group["retentionInDays"] == 90 and group["kmsKeyId"]
@@ -72,7 +72,7 @@ def test_all_traffic_of_the_vpc_is_logged_encrypted_and_for_a_limited_time(usual
 @pytest.mark.parametrize(
     ("nat", "gateways"), [(None, ["us-west-2a"]), ("one", ["us-west-2a"]), ("perZone", ZONES)], ids=["default", "one", "perZone"]
 )
-def test_nat_gateways_are_as_many_as_asked_for(nat: str | None, gateways: list[str]) -> None:
+def test_the_number_of_nat_gateways_is_as_configured(nat: str | None, gateways: list[str]) -> None:
     found = network(natGateways=nat) if nat else network()
     assert sorted(one.name.split("-nat-")[1] for one in found.created(engine.NAT_GATEWAY)) == [
         f"{zone}-gateway" for zone in gateways
@@ -84,14 +84,14 @@ def test_nat_gateways_are_as_many_as_asked_for(nat: str | None, gateways: list[s
         assert routes[f"gpumpi-test-network-private-{zone}-internet-route"] == f"gpumpi-test-network-nat-{through}-gateway-id"
 
 
-def test_s3_is_reached_without_nat_from_every_private_subnet(usual: Deployment) -> None:
+def test_every_private_subnet_reaches_s3_without_nat(usual: Deployment) -> None:
     endpoint = usual.only(engine.VPC_ENDPOINT, "s3").inputs
     assert endpoint["vpcEndpointType"] == "Gateway" and endpoint["serviceName"] == "com.amazonaws.us-west-2.s3"
     assert len(endpoint["routeTableIds"]) == len(ZONES)
 
 
 @pytest.mark.parametrize("zones", [2, 3, 4, ["us-west-2b", "us-west-2d"]], ids=str)
-def test_a_zone_has_the_same_addresses_whatever_the_others_are(zones: Any) -> None:
+def test_a_zone_s_addresses_do_not_depend_on_the_other_zones(zones: Any) -> None:
     blocks = {
         "us-west-2a": "10.0.0.0/20",
         "us-west-2b": "10.0.16.0/20",
@@ -102,27 +102,27 @@ def test_a_zone_has_the_same_addresses_whatever_the_others_are(zones: Any) -> No
         assert subnet.inputs["cidrBlock"] == blocks[subnet.inputs["availabilityZone"]]
 
 
-# --- closed network
+# --- private cluster
 
 
-def test_a_closed_network_has_no_way_out(closed: Deployment) -> None:
+def test_a_private_cluster_has_no_route_to_the_internet(closed: Deployment) -> None:
     for token in (engine.INTERNET_GATEWAY, engine.NAT_GATEWAY, engine.ROUTE, "aws:ec2/eip:Eip"):
         assert closed.created(token) == []
     assert closed.created(engine.SUBNET, "public") == []
 
 
-def test_a_closed_network_reaches_every_service_that_nodes_call(closed: Deployment) -> None:
+def test_a_private_cluster_has_endpoints_for_every_service_that_nodes_call(closed: Deployment) -> None:
     endpoints = [one.inputs for one in closed.created(engine.VPC_ENDPOINT) if one.inputs["vpcEndpointType"] == "Interface"]
     assert {one["serviceName"] for one in endpoints} == {f"com.amazonaws.us-west-2.{service}" for service in SERVICES}
     assert all(one["privateDnsEnabled"] and len(one["subnetIds"]) == len(ZONES) for one in endpoints)
 
 
-def test_endpoints_answer_nodes_only(closed: Deployment) -> None:
+def test_endpoints_admit_nodes_only(closed: Deployment) -> None:
     rule = closed.only(engine.INGRESS_RULE, "endpoint").inputs
     assert (rule["fromPort"], rule["toPort"], rule["referencedSecurityGroupId"]) == (443, 443, "gpumpi-test-nodes-id")
 
 
-def test_nodes_of_a_closed_network_talk_to_the_vpc_and_to_s3_only(closed: Deployment) -> None:
+def test_nodes_of_a_private_cluster_reach_only_the_vpc_and_s3(closed: Deployment) -> None:
     rules = {one.name.removeprefix("gpumpi-test-nodes-"): one.inputs for one in closed.created(engine.EGRESS_RULE)}
     assert set(rules) == {"self-egress", "10.0.0.0/16-egress", "s3-egress"}
     assert rules["s3-egress"]["prefixListId"] == "pl-mock" and rules["s3-egress"]["toPort"] == 443
@@ -132,20 +132,20 @@ def test_nodes_with_nat_reach_the_internet(usual: Deployment) -> None:
     assert {one.inputs.get("cidrIpv4") for one in usual.created(engine.EGRESS_RULE)} == {None, "0.0.0.0/0"}
 
 
-def test_nodes_wait_for_the_endpoints_through_which_they_start(closed: Deployment) -> None:
+def test_nodes_wait_for_the_endpoints_that_they_need_to_start(closed: Deployment) -> None:
     waits = closed.names_before(closed.only(engine.NODE_GROUP, "train"))
     assert {f"gpumpi-test-endpoint-{service}-endpoint" for service in SERVICES} <= waits
 
 
-def test_endpoints_may_stand_beside_nat() -> None:
+def test_endpoints_can_be_combined_with_nat() -> None:
     both = network(natGateways="one", interfaceEndpoints=True)
     assert both.created(engine.NAT_GATEWAY) and len(both.created(engine.VPC_ENDPOINT)) == 1 + len(SERVICES)
 
 
-# --- somebody else's network
+# --- existing network
 
 
-def test_of_an_existing_network_nothing_is_made_or_changed(existing: Deployment) -> None:
+def test_nothing_is_created_or_changed_in_an_existing_network(existing: Deployment) -> None:
     assert not [one.type for one in existing.resources if one.type.startswith("aws:ec2/") and one.type not in IN_ANY_NETWORK]
 
 
@@ -161,7 +161,7 @@ def test_an_existing_network_s_subnets_are_used_as_they_are(existing: Deployment
     assert existing.outputs["privateSubnetIds"] == {"us-west-2a": subnets[:1], "us-west-2b": subnets[1:]}
 
 
-def test_security_groups_go_into_the_existing_network(existing: Deployment) -> None:
+def test_security_groups_are_created_in_the_existing_network(existing: Deployment) -> None:
     assert {one.inputs["vpcId"] for one in existing.created(engine.SECURITY_GROUP)} == {world.VPC}
 
 

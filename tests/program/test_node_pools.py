@@ -1,4 +1,4 @@
-"""What a pool is for each thing that a stack can ask of it."""
+"""Node pools for each setting of a stack."""
 
 import base64
 import email
@@ -34,14 +34,14 @@ def group(of: Deployment) -> engine.Resource:
 
 
 def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
-    """Tags of the pool's auto scaling group."""
+    """Return the tags of the pool's Auto Scaling group."""
     tags = [one.inputs for one in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
     assert {one["autoscalingGroupName"] for one in tags} == {f"eks-gpumpi-test-{name}"}
     return {one["tag"]["key"]: one["tag"]["value"] for one in tags}
 
 
 def boot(of: Deployment, name: str = "train") -> list[Any]:
-    """The parts of the user data, NodeConfig first and understood."""
+    """Return the parts of the user data, the parsed NodeConfig first."""
     text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
     parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
     return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]
@@ -72,7 +72,7 @@ def test_a_node_has_the_interfaces_of_its_type(instance_type: str, plain_interfa
 def test_every_interface_is_in_the_cluster_s_and_in_the_nodes_security_group(fabric: Deployment) -> None:
     for interface in template(fabric)["networkInterfaces"]:
         assert interface["securityGroups"] == [CLUSTER_GROUP, NODES_GROUP]
-    assert "vpcSecurityGroupIds" not in template(fabric), "EC2 refuses groups in both places"
+    assert "vpcSecurityGroupIds" not in template(fabric), "EC2 rejects groups in both places"
 
 
 def test_a_node_without_efa_has_the_groups_on_the_instance(plain: Deployment) -> None:
@@ -80,7 +80,7 @@ def test_a_node_without_efa_has_the_groups_on_the_instance(plain: Deployment) ->
     assert "networkInterfaces" not in template(plain)
 
 
-def test_efa_can_be_left_out_of_a_type_that_has_it() -> None:
+def test_efa_can_be_disabled_on_a_type_that_has_it() -> None:
     without = pool("p4d.24xlarge", efa=False)
     assert "networkInterfaces" not in template(without)
     assert "vpc.amazonaws.com/efa.present" not in group(without).inputs["labels"]
@@ -88,12 +88,12 @@ def test_efa_can_be_left_out_of_a_type_that_has_it() -> None:
 
 
 @pytest.mark.parametrize("forbidden", ["subnetId", "associatePublicIpAddress"])
-def test_interfaces_say_nothing_that_eks_or_ec2_refuses(fabric: Deployment, forbidden: str) -> None:
+def test_interfaces_set_nothing_that_eks_or_ec2_rejects(fabric: Deployment, forbidden: str) -> None:
     assert not [one for one in template(fabric)["networkInterfaces"] if forbidden in one]
 
 
 @pytest.mark.parametrize("forbidden", ["iamInstanceProfile", "instanceInitiatedShutdownBehavior", "keyName", "instanceType"])
-def test_a_launch_template_says_nothing_that_eks_refuses(fabric: Deployment, forbidden: str) -> None:
+def test_a_launch_template_sets_nothing_that_eks_rejects(fabric: Deployment, forbidden: str) -> None:
     """https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
     assert forbidden not in template(fabric)
 
@@ -102,7 +102,7 @@ def test_a_launch_template_says_nothing_that_eks_refuses(fabric: Deployment, for
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
-def test_disks_are_encrypted_and_metadata_is_for_the_host_only(fabric: Deployment, name: str) -> None:
+def test_disks_are_encrypted_and_imds_is_limited_to_the_host(fabric: Deployment, name: str) -> None:
     found = fabric.only(engine.LAUNCH_TEMPLATE, name).inputs
     (disk,) = found["blockDeviceMappings"]
     assert disk["deviceName"] == "/dev/xvda"
@@ -111,7 +111,7 @@ def test_disks_are_encrypted_and_metadata_is_for_the_host_only(fabric: Deploymen
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
-def test_what_a_launch_makes_carries_the_pool_s_tags(fabric: Deployment, name: str) -> None:
+def test_launched_resources_have_the_pool_s_tags(fabric: Deployment, name: str) -> None:
     specifications = {
         one["resourceType"]: one["tags"] for one in fabric.only(engine.LAUNCH_TEMPLATE, name).inputs["tagSpecifications"]
     }
@@ -120,22 +120,22 @@ def test_what_a_launch_makes_carries_the_pool_s_tags(fabric: Deployment, name: s
         assert tags["gpumpi:stack"] == "test" and tags["gpumpi:pool"] == name and tags["cost-center"] == "test"
 
 
-def test_root_volume_is_as_large_as_asked_for() -> None:
+def test_the_root_volume_has_the_configured_size() -> None:
     assert template(pool(rootVolumeGib=300))["blockDeviceMappings"][0]["ebs"]["volumeSize"] == 300
 
 
-def test_local_disks_are_striped_where_the_type_has_them(fabric: Deployment) -> None:
+def test_local_disks_are_striped_if_the_type_has_them(fabric: Deployment) -> None:
     assert boot(fabric)[0]["instance"] == {"localStorage": {"strategy": "RAID0"}}
     assert "instance" not in boot(fabric, "system")[0]
 
 
-def test_jobs_may_pin_memory_on_gpu_nodes_only(fabric: Deployment) -> None:
+def test_jobs_can_pin_memory_on_gpu_nodes_only(fabric: Deployment) -> None:
     limits = boot(fabric)[0]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert "RLIMIT_MEMLOCK" in [limit["type"] for limit in limits]
     assert boot(fabric, "system") == [{}]
 
 
-def test_huge_pages_are_reserved_where_efa_is(fabric: Deployment, plain: Deployment) -> None:
+def test_huge_pages_are_reserved_on_efa_nodes(fabric: Deployment, plain: Deployment) -> None:
     assert "vm.nr_hugepages = 5128" in boot(fabric)[1]
     assert len(boot(plain)) == 1
 
@@ -146,23 +146,23 @@ def test_huge_pages_are_reserved_where_efa_is(fabric: Deployment, plain: Deploym
 @pytest.mark.parametrize(
     ("instance_type", "ami_type"), [("g5.8xlarge", "AL2023_x86_64_NVIDIA"), ("g5g.8xlarge", "AL2023_ARM_64_NVIDIA")]
 )
-def test_a_gpu_pool_runs_eks_s_nvidia_image_of_its_architecture(instance_type: str, ami_type: str) -> None:
+def test_a_gpu_pool_uses_the_eks_nvidia_ami_of_its_architecture(instance_type: str, ami_type: str) -> None:
     assert group(pool(instance_type)).inputs["amiType"] == ami_type
 
 
 @pytest.mark.parametrize(
     ("instance_type", "ami_type"), [("m7i.large", "AL2023_x86_64_STANDARD"), ("m7g.large", "AL2023_ARM_64_STANDARD")]
 )
-def test_the_system_pool_runs_eks_s_standard_image_of_its_architecture(instance_type: str, ami_type: str) -> None:
+def test_the_system_pool_uses_the_standard_eks_ami_of_its_architecture(instance_type: str, ami_type: str) -> None:
     settings = world.settings(target={"system": {"instanceType": instance_type}})
     system = deploy(settings, world.facts(settings)).only(engine.NODE_GROUP, "system").inputs
     assert system["amiType"] == ami_type and system["instanceTypes"] == [instance_type]
 
 
-def test_one_s_own_image_is_told_the_cluster_its_labels_and_taints() -> None:
+def test_a_custom_ami_gets_cluster_labels_and_taints_in_user_data() -> None:
     own = pool(amiId=world.IMAGE)
     assert template(own)["imageId"] == world.IMAGE
-    assert not {"amiType", "version"} & set(group(own).inputs), "EKS refuses both beside an image of one's own"
+    assert not {"amiType", "version"} & set(group(own).inputs), "EKS rejects both with a custom AMI"
     config = boot(own)[0]
     assert config["cluster"] == {
         "name": "gpumpi-test",
@@ -178,7 +178,7 @@ def test_one_s_own_image_is_told_the_cluster_its_labels_and_taints() -> None:
 
 
 @pytest.mark.parametrize(("capacity", "kind"), [({"kind": "on-demand"}, "ON_DEMAND"), ({"kind": "spot"}, "SPOT")])
-def test_capacity_without_a_reservation_only_names_its_kind(capacity: dict[str, str], kind: str) -> None:
+def test_capacity_without_a_reservation_only_sets_its_type(capacity: dict[str, str], kind: str) -> None:
     found = pool("p4d.24xlarge", capacity=capacity)
     assert group(found).inputs["capacityType"] == kind
     assert not {"capacityReservationSpecification", "instanceMarketOptions"} & set(template(found))
@@ -194,7 +194,7 @@ def test_a_targeted_reservation_is_on_demand_capacity_with_a_target() -> None:
     assert group(found).inputs["instanceTypes"] == ["p5.48xlarge"]
 
 
-def test_a_resource_group_of_reservations_is_a_target_too() -> None:
+def test_a_resource_group_of_reservations_can_be_the_target() -> None:
     arn = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
     found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "resourceGroupArn": arn})
     target = {"capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}}
@@ -209,7 +209,7 @@ def test_a_capacity_block_has_its_type_and_market_in_the_launch_template() -> No
 
 
 @pytest.mark.parametrize("kind", ["targeted-odcr", "capacity-block"])
-def test_reserved_capacity_gets_no_placement_group_its_own_zone_and_one_group_at_a_time(kind: str) -> None:
+def test_reserved_capacity_has_its_zone_no_placement_group_and_delete_before_replace(kind: str) -> None:
     found = pool("p5.48xlarge", capacity={"kind": kind, "reservationId": world.RESERVATION})
     assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
     assert group(found).inputs["subnetIds"] == ["gpumpi-test-network-private-us-west-2b-subnet-id"]
@@ -219,20 +219,20 @@ def test_reserved_capacity_gets_no_placement_group_its_own_zone_and_one_group_at
 # --- placement
 
 
-def test_nodes_with_efa_are_placed_together_in_one_zone(fabric: Deployment) -> None:
+def test_efa_nodes_are_placed_together_in_one_zone(fabric: Deployment) -> None:
     placement = fabric.only(engine.PLACEMENT_GROUP)
     assert placement.inputs["strategy"] == "cluster"
     assert template(fabric)["placement"] == {"groupName": placement.state["name"]}
     assert len(group(fabric).inputs["subnetIds"]) == 1
 
 
-def test_the_user_s_placement_group_is_used_and_none_made() -> None:
+def test_the_user_s_placement_group_is_used_and_none_is_created() -> None:
     found = pool(placementGroup="mine")
     assert template(found)["placement"] == {"groupName": "mine"} and found.created(engine.PLACEMENT_GROUP) == []
 
 
 @pytest.mark.parametrize("more", [{"placementGroup": "none"}, {"maxSize": 1}], ids=str)
-def test_a_pool_that_wants_no_placement_group_gets_none(more: dict[str, Any]) -> None:
+def test_a_pool_can_disable_its_placement_group(more: dict[str, Any]) -> None:
     found = pool(**more)
     assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
 
@@ -250,17 +250,17 @@ def test_gpu_nodes_are_labelled_and_tainted(fabric: Deployment) -> None:
     assert group(fabric).inputs["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
 
 
-def test_system_nodes_take_any_pod(fabric: Deployment) -> None:
+def test_system_nodes_have_no_taints(fabric: Deployment) -> None:
     assert "taints" not in fabric.only(engine.NODE_GROUP, "system").inputs
 
 
-def test_the_user_s_labels_come_along() -> None:
+def test_nodes_have_the_user_s_labels() -> None:
     found = pool(labels={"team": "ml"})
     assert group(found).inputs["labels"]["team"] == "ml"
     assert group_tags(found)[f"{TEMPLATE_TAG}/label/team"] == "ml"
 
 
-def test_an_autoscaler_can_start_the_first_node(fabric: Deployment) -> None:
+def test_an_autoscaler_can_scale_up_from_zero(fabric: Deployment) -> None:
     expected = {
         f"{AUTOSCALER_TAG}/enabled": "true",
         f"{AUTOSCALER_TAG}/gpumpi-test": "owned",
@@ -279,28 +279,28 @@ def test_an_autoscaler_can_start_the_first_node(fabric: Deployment) -> None:
     assert on_group == expected and on_node_group == expected
 
 
-def test_a_node_without_efa_promises_none(plain: Deployment) -> None:
+def test_a_node_without_efa_advertises_none(plain: Deployment) -> None:
     assert not [key for key in group_tags(plain) if "efa" in key or "hugepages" in key]
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
-def test_an_auto_scaling_group_carries_the_cost_tags(plain: Deployment, name: str) -> None:
+def test_an_auto_scaling_group_has_the_cost_tags(plain: Deployment, name: str) -> None:
     tags = group_tags(plain, name)
     assert tags["gpumpi:stack"] == "test" and tags["cost-center"] == "test" and tags["gpumpi:pool"] == name
 
 
-def test_instances_get_the_pool_s_tags_from_the_group_and_none_of_the_autoscaler_s(fabric: Deployment) -> None:
+def test_instances_get_the_pool_s_tags_from_the_group_but_not_the_autoscaler_s(fabric: Deployment) -> None:
     tags = [one.inputs["tag"] for one in fabric.created(engine.GROUP_TAG, "-train-tag-")]
     copied = {tag["key"] for tag in tags if tag["propagateAtLaunch"]}
     assert copied == {"Name", "gpumpi:stack", "gpumpi:pool", "cost-center", "managed-by"}
 
 
-def test_another_tag_makes_no_other_version_of_a_launch_template(fabric: Deployment) -> None:
-    """EKS would restart all nodes for it."""
+def test_a_changed_tag_creates_no_new_launch_template_version(fabric: Deployment) -> None:
+    """EKS would replace all nodes for a new version."""
     assert {one.ignored_changes for one in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
 
 
-def test_without_the_autoscaler_nothing_invites_one() -> None:
+def test_without_the_autoscaler_there_are_no_autoscaler_tags() -> None:
     found = pool(autoscaler=False)
     assert not [key for key in {**group_tags(found), **group(found).inputs["tags"]} if key.startswith("k8s.io/")]
     assert not found.created(engine.POD_IDENTITY, "autoscaler") and not found.named("gpumpi-test-autoscaler")
@@ -330,7 +330,7 @@ LEFT_ALONE = ("scalingConfig.desiredSize",)
         (ExistingPool("us-west-2a", 0, 3, 4), {"desiredSize": 2, "autoscaler": False}, (0, 2, 4), ()),
     ],
 )
-def test_the_number_of_nodes_is_the_autoscaler_s_unless_its_bounds_change(
+def test_the_autoscaler_owns_the_desired_size_unless_its_bounds_change(
     existing: ExistingPool | None, more: dict[str, Any], scaling: tuple[int, int, int], ignored: tuple[str, ...]
 ) -> None:
     found, ignored_changes = sized(existing, **more)
@@ -344,23 +344,23 @@ def test_an_update_of_gpu_nodes_needs_no_spare_capacity(fabric: Deployment) -> N
     assert group(fabric).inputs["updateConfig"] == {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
 
 
-def test_system_nodes_are_replaced_new_ones_first(fabric: Deployment) -> None:
+def test_new_system_nodes_start_before_old_ones_are_removed(fabric: Deployment) -> None:
     assert fabric.only(engine.NODE_GROUP, "system").inputs["updateConfig"]["updateStrategy"] == "DEFAULT"
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
-def test_sick_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: str) -> None:
+def test_unhealthy_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: str) -> None:
     repair = fabric.only(engine.NODE_GROUP, name).inputs["nodeRepairConfig"]
     assert repair == {"enabled": True, "maxParallelNodesRepairedCount": 1}
 
 
-def test_nodes_follow_the_version_of_the_control_plane(fabric: Deployment) -> None:
+def test_nodes_have_the_version_of_the_control_plane(fabric: Deployment) -> None:
     cluster = fabric.only(engine.CLUSTER)
     assert group(fabric).inputs["version"] == cluster.inputs["version"] == "1.35"
     assert cluster in fabric.waits_for(group(fabric))
 
 
-def test_a_new_launch_template_version_is_the_default_one_and_rolls_the_nodes(fabric: Deployment) -> None:
+def test_a_new_launch_template_version_becomes_the_default_and_rolls_the_nodes(fabric: Deployment) -> None:
     assert template(fabric)["updateDefaultVersion"] is True
     assert group(fabric).inputs["launchTemplate"] == {"id": "gpumpi-test-train-launch-template-id", "version": "1"}
 

@@ -1,4 +1,4 @@
-"""What waits for what: nothing for the control plane that can do without it, and every node for what it needs."""
+"""Dependencies: nothing waits for the control plane unnecessarily, and nodes wait for everything that they need."""
 
 import pytest
 
@@ -29,7 +29,7 @@ BESIDE_THE_CONTROL_PLANE = (
     engine.BUCKET,
     engine.BUCKET_POLICY,
 )
-"""All these can be made in the nine minutes that EKS takes."""
+"""Resources that can be created during the nine minutes that EKS takes."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def deployment() -> Deployment:
 @pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
 def test_it_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
     resources = deployment.created(token)
-    assert resources, "there is something to judge"
+    assert resources, "there are resources to check"
     assert not [one.name for one in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(one)]
 
 
@@ -97,5 +97,5 @@ def test_storage_is_no_reason_for_nodes_to_wait(deployment: Deployment) -> None:
     assert not [one.name for one in waits if one.type.startswith("aws:efs/")]
 
 
-def test_nat_goes_before_the_way_to_the_internet_goes(deployment: Deployment) -> None:
+def test_nat_is_deleted_before_the_internet_gateway(deployment: Deployment) -> None:
     assert "gpumpi-test-network-internet-gateway" in deployment.names_before(deployment.only(engine.NAT_GATEWAY))

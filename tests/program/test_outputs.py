@@ -1,4 +1,4 @@
-"""What a stack tells its users."""
+"""Outputs of a stack."""
 
 import json
 
@@ -14,7 +14,7 @@ def deployment() -> Deployment:
     return deploy(settings, world.facts(settings))
 
 
-def test_outputs_are_these(deployment: Deployment) -> None:
+def test_outputs_are_complete(deployment: Deployment) -> None:
     assert set(deployment.outputs) == {
         "accessPointId",
         "clusterEndpoint",
@@ -33,11 +33,11 @@ def test_outputs_are_these(deployment: Deployment) -> None:
     }
 
 
-def test_the_kubeconfig_is_a_secret_and_nothing_else_is(deployment: Deployment) -> None:
+def test_only_the_kubeconfig_is_a_secret(deployment: Deployment) -> None:
     assert deployment.secret_outputs == {"kubeconfig"}
 
 
-def test_the_kubeconfig_asks_aws_who_one_is(deployment: Deployment) -> None:
+def test_the_kubeconfig_gets_its_token_from_aws(deployment: Deployment) -> None:
     config = json.loads(deployment.outputs["kubeconfig"])
     assert config["clusters"][0]["cluster"] == {
         "server": "https://mock.eks.amazonaws.com",
@@ -49,7 +49,7 @@ def test_the_kubeconfig_asks_aws_who_one_is(deployment: Deployment) -> None:
     assert config["current-context"] == config["contexts"][0]["name"]
 
 
-def test_a_pool_says_what_a_job_can_ask_of_it(deployment: Deployment) -> None:
+def test_a_pool_lists_what_a_job_can_request(deployment: Deployment) -> None:
     assert deployment.outputs["pools"][0] == {
         "name": "train",
         "nodeGroup": "gpumpi-test-train",
@@ -65,7 +65,7 @@ def test_a_pool_says_what_a_job_can_ask_of_it(deployment: Deployment) -> None:
     }
 
 
-def test_pools_come_in_the_order_of_the_stack_file(deployment: Deployment) -> None:
+def test_pools_are_in_the_order_of_the_stack_file(deployment: Deployment) -> None:
     assert [pool["name"] for pool in deployment.outputs["pools"]] == ["train", "test"]
     assert deployment.outputs["systemPool"]["name"] == "system"
 
@@ -76,6 +76,6 @@ def test_the_commands_to_connect_name_cluster_stack_and_region(deployment: Deplo
     assert "--stack test" in connect["kubeconfig"] and "ssm start-session" in connect["nodeShell"]
 
 
-def test_a_stack_without_a_file_system_names_none() -> None:
+def test_a_stack_without_a_file_system_has_no_file_system_outputs() -> None:
     settings = world.settings(world.pool(), storage={"efs": "none"})
     assert not {"fileSystemId", "accessPointId"} & set(deploy(settings, world.facts(settings)).outputs)

@@ -1,4 +1,4 @@
-"""What is installed into the cluster, object by object."""
+"""Objects of the platform in the cluster."""
 
 import re
 from collections import Counter
@@ -33,10 +33,10 @@ def stack() -> Deployment:
     return usual()
 
 
-# --- what is there
+# --- parts
 
 
-def test_without_a_platform_there_is_nothing_of_kubernetes_not_even_a_provider() -> None:
+def test_without_a_platform_there_is_no_kubernetes_resource_or_provider() -> None:
     bare = deployed(asked(install=False))
     assert not [one.type for one in bare.resources if "kubernetes" in one.type]
     assert bare.outputs["platform"]["installed"] is False
@@ -53,7 +53,7 @@ def test_without_a_platform_there_is_nothing_of_kubernetes_not_even_a_provider()
         ("autoscaler", "ClusterAutoscaler"),
     ],
 )
-def test_every_part_can_be_left_out_alone(stack: Deployment, part: str, component: str) -> None:
+def test_every_part_can_be_disabled_separately(stack: Deployment, part: str, component: str) -> None:
     def components(one: Deployment) -> Counter[str]:
         return Counter(resource.type for resource in one.resources if not resource.custom and "Pod" not in resource.type)
 
@@ -62,7 +62,7 @@ def test_every_part_can_be_left_out_alone(stack: Deployment, part: str, componen
     assert left_out == Counter({token: 1})
 
 
-def test_a_stack_without_efa_needs_no_plugin_for_it() -> None:
+def test_a_stack_without_efa_has_no_efa_plugin() -> None:
     names = [one["metadata"]["name"] for one in objects(deployed(asked(SINGLE)), "DaemonSet")]
     assert names == ["nvidia-device-plugin-daemonset"]
 
@@ -72,13 +72,13 @@ def test_a_stack_without_a_file_system_has_no_volume() -> None:
     assert not objects(bare, "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 
 
-def test_a_private_endpoint_means_no_platform_unless_it_is_asked_for() -> None:
+def test_a_private_endpoint_disables_the_platform_unless_configured() -> None:
     assert not settings(platform={"install": None}).installs_platform
     assert settings(platform={"install": True}).installs_platform
     assert settings(target=PUBLIC, platform={"install": None}).installs_platform
 
 
-def test_every_object_is_made_by_the_cluster_s_own_provider(stack: Deployment) -> None:
+def test_every_object_uses_the_cluster_s_own_provider(stack: Deployment) -> None:
     (provider,) = stack.created("pulumi:providers:kubernetes")
     assert {one.provider.rpartition("::")[0] for one in in_cluster(stack)} == {provider.urn}
     assert "eks" in str(provider.inputs["kubeconfig"]) and provider.inputs["enableServerSideApply"] in (True, "true")
@@ -98,7 +98,7 @@ def test_every_image_names_its_registry_and_a_version(stack: Deployment) -> None
     assert all(re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+", image) for image in images), images
 
 
-def test_one_setting_puts_a_registry_before_every_image(stack: Deployment) -> None:
+def test_image_registry_applies_to_every_image(stack: Deployment) -> None:
     mirrored = {container["image"] for container in containers(deployed(asked(imageRegistry="mirror.example.com:5000/all")))}
     assert mirrored == {f"mirror.example.com:5000/all/{container['image']}" for container in containers(stack)}
 
@@ -108,15 +108,15 @@ def test_the_efa_plugin_comes_from_eks_s_registry_in_the_region(stack: Deploymen
     assert container["image"].startswith("602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:")
 
 
-def test_everything_that_runs_asks_for_what_it_needs_and_is_limited_in_memory(stack: Deployment) -> None:
+def test_every_container_has_requests_and_a_memory_limit(stack: Deployment) -> None:
     for container in containers(stack):
         assert {"cpu", "memory"} == set(container["resources"]["requests"]), container["name"]
         limits = container["resources"]["limits"]
-        assert set(limits) == {"memory"}, "a CPU limit only slows down"
+        assert set(limits) == {"memory"}, "a CPU limit would only throttle"
         assert bytes_of(limits["memory"]) >= bytes_of(container["resources"]["requests"]["memory"])
 
 
-def test_one_setting_shrinks_cpu_requests_and_the_outputs_say_so(stack: Deployment) -> None:
+def test_one_setting_reduces_cpu_requests_and_the_outputs_reflect_it(stack: Deployment) -> None:
     small = deployed(asked(cpuRequestFactor=0.1))
     full = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(stack)}
     shrunk = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(small)}
@@ -129,7 +129,7 @@ def test_one_setting_shrinks_cpu_requests_and_the_outputs_say_so(stack: Deployme
 
 
 def is_restricted(pod: Any) -> bool:
-    """As Pod Security `restricted` wants it, without exceptions.
+    """Check Pod Security `restricted` without exceptions.
 
     https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
     """
@@ -149,12 +149,12 @@ def is_restricted(pod: Any) -> bool:
     )
 
 
-def test_pods_satisfy_restricted_where_their_namespace_enforces_it(stack: Deployment) -> None:
+def test_pods_satisfy_restricted_if_their_namespace_enforces_it(stack: Deployment) -> None:
     judged = [(namespace, is_restricted(pod)) for namespace, pod in pods(stack) if namespace != PRIVILEGED]
     assert judged and all(fine for _, fine in judged)
 
 
-def test_every_namespace_of_ours_enforces_restricted(stack: Deployment) -> None:
+def test_every_platform_namespace_enforces_restricted(stack: Deployment) -> None:
     found = {one["metadata"]["name"]: one["metadata"]["labels"] for one in objects(stack, "Namespace")}
     assert set(found) == {"gpumpi-system", "kueue-system", "mpi-jobs", "mpi-operator"}
     for labels in found.values():
@@ -162,7 +162,7 @@ def test_every_namespace_of_ours_enforces_restricted(stack: Deployment) -> None:
         assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.35"
 
 
-def test_agents_of_nodes_live_apart_and_may_little(stack: Deployment) -> None:
+def test_node_agents_have_their_own_namespace_and_few_permissions(stack: Deployment) -> None:
     agents = objects(stack, "DaemonSet")
     assert {one["metadata"]["namespace"] for one in agents} == {PRIVILEGED}
     for agent in agents:
@@ -174,7 +174,7 @@ def test_agents_of_nodes_live_apart_and_may_little(stack: Deployment) -> None:
         assert {volume["hostPath"]["path"] for volume in pod["volumes"]} <= {"/var/lib/kubelet/device-plugins", "/dev/infiniband"}
 
 
-def test_only_those_who_talk_to_the_api_have_a_token(stack: Deployment) -> None:
+def test_only_api_clients_have_a_token(stack: Deployment) -> None:
     with_token = {
         one["metadata"]["name"]
         for one in objects(stack, "Deployment", "DaemonSet")
@@ -185,7 +185,7 @@ def test_only_those_who_talk_to_the_api_have_a_token(stack: Deployment) -> None:
     assert accounts and all(one["automountServiceAccountToken"] is False for one in accounts)
 
 
-def test_jobs_have_an_account_that_nothing_is_allowed_to(stack: Deployment) -> None:
+def test_the_service_account_of_jobs_has_no_permissions(stack: Deployment) -> None:
     assert only(stack, "ServiceAccount", "mpi-job", "mpi-jobs")["automountServiceAccountToken"] is False
     subjects = [one for binding in objects(stack, "RoleBinding", "ClusterRoleBinding") for one in binding["subjects"]]
     assert not [one for one in subjects if one["name"] in ("mpi-job", "default")]
@@ -196,7 +196,7 @@ def test_jobs_have_an_account_that_nothing_is_allowed_to(stack: Deployment) -> N
 
 @pytest.mark.mission("D", "device plugin")
 @pytest.mark.mission("E", "device plugin")
-def test_device_plugins_run_on_every_node_with_the_device_whatever_its_taints_are(stack: Deployment) -> None:
+def test_device_plugins_run_on_every_node_with_the_device_despite_taints(stack: Deployment) -> None:
     selectors = {}
     for one in objects(stack, "DaemonSet"):
         pod = one["spec"]["template"]["spec"]
@@ -219,7 +219,7 @@ def test_nodes_have_the_labels_that_plugins_select(stack: Deployment) -> None:
 # --- operator
 
 
-def test_the_operator_is_upstream_s_with_requests_probes_and_room_for_large_jobs(stack: Deployment) -> None:
+def test_the_operator_is_upstream_s_plus_requests_probes_and_memory_for_large_jobs(stack: Deployment) -> None:
     pod = only(stack, "Deployment", "mpi-operator")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "docker.io/mpioperator/mpi-operator:0.8.2"
@@ -228,7 +228,7 @@ def test_the_operator_is_upstream_s_with_requests_probes_and_room_for_large_jobs
     assert pod["nodeSelector"] == {"gpumpi.io/pool": "system"}
 
 
-def test_definitions_lose_their_prose_and_nothing_else(stack: Deployment) -> None:
+def test_crds_lose_only_their_descriptions(stack: Deployment) -> None:
     schema = only(stack, "CustomResourceDefinition", "mpijobs.kubeflow.org")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert "description" not in schema and set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec", "status"}
     assert "mpiReplicaSpecs" in schema["properties"]["spec"]["properties"]
@@ -237,7 +237,7 @@ def test_definitions_lose_their_prose_and_nothing_else(stack: Deployment) -> Non
 # --- namespaces
 
 
-def test_each_namespace_has_all_that_a_job_needs() -> None:
+def test_each_job_namespace_has_everything_that_a_job_needs() -> None:
     stack = deployed(asked(namespaces=["research", "vision"]))
     for name in ("research", "vision"):
         for kind, called in [
@@ -254,7 +254,7 @@ def test_each_namespace_has_all_that_a_job_needs() -> None:
         assert (association["namespace"], association["serviceAccount"]) == (name, "mpi-job")
 
 
-def test_jobs_talk_among_themselves_and_out_but_nobody_talks_in(stack: Deployment) -> None:
+def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others(stack: Deployment) -> None:
     spec = only(stack, "NetworkPolicy", "jobs-among-themselves")["spec"]
     assert spec["podSelector"] == {} and set(spec["policyTypes"]) == {"Ingress", "Egress"}
     assert spec["ingress"] == [{"from": [{"podSelector": {}}]}]
@@ -262,12 +262,12 @@ def test_jobs_talk_among_themselves_and_out_but_nobody_talks_in(stack: Deploymen
     assert {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}]} in spec["egress"]
 
 
-def test_a_container_that_names_nothing_asks_for_little_and_one_that_names_much_is_not_limited(stack: Deployment) -> None:
+def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deployment) -> None:
     (limit,) = only(stack, "LimitRange", "small-by-default")["spec"]["limits"]
     assert limit == {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "256Mi"}}
 
 
-def test_priorities_stop_nobody_and_are_worth_nodes(stack: Deployment) -> None:
+def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) -> None:
     classes = objects(stack, "PriorityClass")
     assert {one["metadata"]["name"] for one in classes} == {"job-low", "job-normal", "job-high"}
     assert all(one["preemptionPolicy"] == "Never" and one["value"] > -10 and not one["globalDefault"] for one in classes)
@@ -276,14 +276,14 @@ def test_priorities_stop_nobody_and_are_worth_nodes(stack: Deployment) -> None:
 # --- volume
 
 
-def test_the_shared_volume_is_the_access_point_s_directory_for_all_nodes_at_once(stack: Deployment) -> None:
+def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(stack: Deployment) -> None:
     made = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
     volume = made["spec"]
     claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
     file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
     assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
     assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
-    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "the data is not the claim's"
+    assert volume["persistentVolumeReclaimPolicy"] == "Retain", "the data outlives the claim"
     assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": made["metadata"]["labels"]}, "")
     assert "volumeName" not in claim, "with it the binding is often ended only by the binder's next round, up to 15 s later"
     assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
@@ -292,7 +292,7 @@ def test_the_shared_volume_is_the_access_point_s_directory_for_all_nodes_at_once
 # --- autoscaler
 
 
-def test_the_autoscaler_finds_groups_by_the_tags_that_they_carry(stack: Deployment) -> None:
+def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> None:
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
     (flag,) = [one for one in container["command"] if one.startswith("--node-group-auto-discovery=")]
     wanted = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
@@ -301,13 +301,13 @@ def test_the_autoscaler_finds_groups_by_the_tags_that_they_carry(stack: Deployme
     assert container["image"].endswith(":v1.35.0") and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
 
 
-def test_the_autoscaler_is_the_one_that_its_role_is_for(stack: Deployment) -> None:
+def test_the_autoscaler_uses_the_service_account_of_its_role(stack: Deployment) -> None:
     association = stack.only("aws:eks/podIdentityAssociation:PodIdentityAssociation", "autoscaler").inputs
     account = only(stack, "ServiceAccount", "cluster-autoscaler")["metadata"]
     assert (association["namespace"], association["serviceAccount"]) == (account["namespace"], account["name"])
 
 
-def test_idle_nodes_are_kept_as_long_as_the_stack_says() -> None:
+def test_idle_nodes_are_kept_for_the_configured_time() -> None:
     (container,) = only(deployed(asked(idleMinutes=3)), "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"][
         "containers"
     ]
@@ -317,7 +317,7 @@ def test_idle_nodes_are_kept_as_long_as_the_stack_says() -> None:
 # --- description
 
 
-def test_the_cluster_describes_itself_to_those_who_submit_jobs(stack: Deployment) -> None:
+def test_the_cluster_describes_itself_to_submit(stack: Deployment) -> None:
     found = description(stack)
     assert [one.name for one in found.pools] == ["system", "train", "single"]
     train = found.pool("train")
@@ -328,7 +328,7 @@ def test_the_cluster_describes_itself_to_those_who_submit_jobs(stack: Deployment
     assert [(one.claim, one.mount_path) for one in namespace.volumes] == [("shared", "/shared")]
 
 
-def test_the_description_s_claims_queue_and_priorities_are_there(stack: Deployment) -> None:
+def test_the_description_s_claims_queue_and_priorities_exist(stack: Deployment) -> None:
     (namespace,) = description(stack).namespaces
     only(stack, "LocalQueue", namespace.queue or "", namespace.name)
     for volume in namespace.volumes:
@@ -343,7 +343,7 @@ def test_without_a_queue_no_job_is_sent_to_one() -> None:
     assert description(bare).namespaces[0].queue is None and not objects(bare, "LocalQueue")
 
 
-def test_every_user_may_read_the_description_and_nothing_more(stack: Deployment) -> None:
+def test_every_user_can_read_the_description_and_nothing_else(stack: Deployment) -> None:
     (binding,) = [one for one in objects(stack, "RoleBinding") if one["subjects"][0]["name"] == "system:authenticated"]
     role = only(stack, "Role", binding["roleRef"]["name"], "gpumpi-system")
     assert role["rules"] == [
@@ -351,11 +351,11 @@ def test_every_user_may_read_the_description_and_nothing_more(stack: Deployment)
     ]
 
 
-# --- other worlds
+# --- other stacks
 
 
 @pytest.mark.parametrize("version", ["1.33", "1.34", "1.35", "1.36"])
-def test_the_autoscaler_is_of_the_cluster_s_minor_version(version: str) -> None:
+def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
     wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
     from infra.facts import manifests
     from infra.facts.gather import wanted_manifests

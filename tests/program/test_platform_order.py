@@ -1,4 +1,4 @@
-"""What of the platform waits for what: real needs only, so that it comes up fast and goes in the right order."""
+"""Dependencies in the platform: only real ones, for a fast start and the right order of deletion."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def waits(stack: Deployment, resource: Resource) -> set[str]:
     return stack.names_before(resource)
 
 
-def test_the_provider_waits_until_its_caller_is_let_in(stack: Deployment) -> None:
+def test_the_provider_waits_for_its_caller_s_access_entry(stack: Deployment) -> None:
     provider = stack.only(PROVIDER)
     before = {one.type for one in stack.waits_for(provider)}
     assert engine.ACCESS_POLICY in before and engine.CLUSTER in before
@@ -35,13 +35,13 @@ def test_the_provider_waits_until_its_caller_is_let_in(stack: Deployment) -> Non
 
 
 @pytest.mark.parametrize("name", ["mpi-operator-deployment", "queue-controller", "cluster-autoscaler-deployment"])
-def test_what_runs_on_system_nodes_waits_for_them_and_goes_before_them(stack: Deployment, name: str) -> None:
+def test_workloads_on_system_nodes_wait_for_them_and_are_deleted_before_them(stack: Deployment, name: str) -> None:
     before = waits(stack, stack.only(DEPLOYMENT, name))
     assert SYSTEM in before
-    assert not {"gpumpi-test-train", "gpumpi-test-single"} & before, "a GPU pool without capacity holds nothing up"
+    assert not {"gpumpi-test-train", "gpumpi-test-single"} & before, "a GPU pool without capacity blocks nothing"
 
 
-def test_agents_wait_for_no_node(stack: Deployment) -> None:
+def test_node_agents_wait_for_no_node(stack: Deployment) -> None:
     for one in stack.created(DAEMON_SET):
         assert SYSTEM not in waits(stack, one)
 
@@ -51,29 +51,29 @@ def test_no_object_waits_for_a_gpu_pool(stack: Deployment) -> None:
         assert not {"gpumpi-test-train", "gpumpi-test-single"} & waits(stack, one), one.name
 
 
-def test_a_controller_waits_for_its_definitions_and_rights(stack: Deployment) -> None:
+def test_a_controller_waits_for_its_crds_and_permissions(stack: Deployment) -> None:
     operator = waits(stack, stack.only(DEPLOYMENT, "mpi-operator"))
     assert {one.name for one in stack.created(DEFINITION, "mpi-operator")} <= operator
     assert any("clusterrolebinding" in name for name in operator)
     queue = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
     assert len(stack.created(DEFINITION, "queue")) == 11
     assert {one.name for one in stack.created(DEFINITION, "queue")} <= queue
-    assert any("webhookconfiguration" in name for name in queue), "it waits for its certificate to be in them"
+    assert any("webhookconfiguration" in name for name in queue), "it waits for its certificate in them"
 
 
-def test_definitions_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:
+def test_crds_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:
     for one in stack.created(DEFINITION):
         assert not [before.name for before in stack.waits_for(one) if before.type.startswith("kubernetes:")]
 
 
-def test_objects_of_the_queue_wait_for_its_webhooks_to_answer_and_go_while_they_do(stack: Deployment) -> None:
+def test_queue_objects_are_created_and_deleted_while_the_webhooks_answer(stack: Deployment) -> None:
     for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOUR), *stack.created(LOCAL_QUEUE)]:
         assert "gpumpi-test-queue-controller" in waits(stack, one), one.name
     flavours = {one.name for one in stack.created(FLAVOUR)}
-    assert flavours <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavour in use is not let go"
+    assert flavours <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavor in use keeps its finalizer"
 
 
-def test_a_namespace_for_jobs_goes_while_those_run_who_must_let_its_jobs_go(stack: Deployment) -> None:
+def test_a_job_namespace_is_deleted_while_the_controllers_with_finalizers_run(stack: Deployment) -> None:
     before = waits(stack, stack.only(NAMESPACE, "mpi-jobs"))
     assert {"gpumpi-test-queue-controller", "gpumpi-test-queue-cluster-queue"} <= before
     assert any(name.endswith("deployment-mpi-operator") for name in before)
@@ -96,7 +96,7 @@ def test_the_autoscaler_starts_with_its_role(stack: Deployment) -> None:
     assert "gpumpi-test-autoscaler-association" in waits(stack, stack.only(DEPLOYMENT, "autoscaler"))
 
 
-def test_the_description_waits_for_nobody(stack: Deployment) -> None:
+def test_the_description_does_not_wait_for_nodes_or_the_queue(stack: Deployment) -> None:
     before = waits(stack, stack.only("kubernetes:core/v1:ConfigMap", "description"))
     assert not {SYSTEM, "gpumpi-test-queue-controller"} & before
 

@@ -1,4 +1,4 @@
-"""The queue of jobs: flavours, quotas, whom it waits for."""
+"""Job queue: flavors, quotas and webhooks."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ def stack() -> Deployment:
     return usual()
 
 
-def test_every_pool_is_a_flavour_with_its_label_and_taints(stack: Deployment) -> None:
+def test_every_pool_is_a_flavor_with_its_label_and_taints(stack: Deployment) -> None:
     found = {one["metadata"]["name"]: one["spec"] for one in objects(stack, "ResourceFlavor")}
     assert set(found) == {"system", "train", "single"} == set(quotas(stack))
     groups = {one.inputs["labels"]["gpumpi.io/pool"]: one.inputs for one in stack.created("aws:eks/nodeGroup:NodeGroup")}
@@ -31,7 +31,7 @@ def test_every_pool_is_a_flavour_with_its_label_and_taints(stack: Deployment) ->
         assert [(one["key"], one["value"]) for one in flavour.get("nodeTaints", [])] == taints
 
 
-def test_quotas_are_what_the_pools_have_at_their_largest(stack: Deployment) -> None:
+def test_quotas_are_the_capacity_of_the_pools_at_maximum_size(stack: Deployment) -> None:
     p4d = for_jobs(instance_type("p4d.24xlarge"), huge_pages_mib=10256)
     train = quotas(stack)["train"]
     assert (train["nvidia.com/gpu"], train["vpc.amazonaws.com/efa"]) == ("32", "16")
@@ -41,15 +41,15 @@ def test_quotas_are_what_the_pools_have_at_their_largest(stack: Deployment) -> N
     assert quotas(stack)["single"]["vpc.amazonaws.com/efa"] == quotas(stack)["system"]["nvidia.com/gpu"] == "0"
 
 
-def test_quotas_of_cpus_shrink_with_the_requests() -> None:
+def test_cpu_quotas_shrink_with_the_requests() -> None:
     small, full = quotas(deployed(asked(cpuRequestFactor=0.5))), quotas(usual())
     assert millis_of(small["train"]["cpu"]) == millis_of(full["train"]["cpu"]) // 2
     assert small["train"]["memory"] == full["train"]["memory"]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "torchrun", "openmpi"])
-def test_the_largest_job_that_a_pool_takes_is_within_its_quota(stack: Deployment, launcher: str) -> None:
-    """All that its pods ask for has a quota, and the sum fits: else it would wait for ever."""
+def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launcher: str) -> None:
+    """Every resource requested by its pods has a quota and the sum fits; otherwise the job would wait forever."""
     total = requests(description(stack), launcher, workers=4)
     train, system = quotas(stack)["train"], quotas(stack)["system"]
     for resource, amount in total["train"].items():
@@ -59,7 +59,7 @@ def test_the_largest_job_that_a_pool_takes_is_within_its_quota(stack: Deployment
 
 
 def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[str, Counter[str]]:
-    """Pool -> what all pods of a job on whole nodes of `train` ask for."""
+    """Return pool -> requests of all pods of a job on whole nodes of `train`."""
     from infra.jobs.keys import KeyPair
     from infra.jobs.render import render
 
@@ -82,7 +82,7 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
     return found
 
 
-def test_a_job_may_take_longer_to_start_than_a_node(stack: Deployment) -> None:
+def test_a_job_s_start_timeout_exceeds_a_node_s_start(stack: Deployment) -> None:
     text = only(stack, "ConfigMap", "kueue-manager-config")["data"]["controller_manager_config.yaml"]
     configuration = yaml.safe_load(text)
     waits = configuration["waitForPodsReady"]
@@ -91,18 +91,18 @@ def test_a_job_may_take_longer_to_start_than_a_node(stack: Deployment) -> None:
     assert configuration["integrations"]["frameworks"] == ["batch/job", "pod", "statefulset", "kubeflow.org/mpijob"]
 
 
-def test_without_the_operator_the_queue_knows_no_mpi_jobs() -> None:
+def test_without_the_operator_the_queue_ignores_mpi_jobs() -> None:
     assert "kubeflow.org/mpijob" not in admission.configuration(mpi_jobs=False)["integrations"]["frameworks"]
 
 
 @pytest.mark.parametrize(("order", "strategy"), [("strict", "StrictFIFO"), ("bestEffort", "BestEffortFIFO")])
-def test_the_order_of_the_queue_is_the_stack_s_choice(order: str, strategy: str) -> None:
+def test_the_stack_chooses_the_queueing_strategy(order: str, strategy: str) -> None:
     spec = only(deployed(asked(queueOrder=order)), "ClusterQueue", "default")["spec"]
     assert spec["queueingStrategy"] == strategy
     assert spec["preemption"] == {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"}
 
 
-def test_nothing_outside_namespaces_for_jobs_waits_for_the_queue_s_webhooks(stack: Deployment) -> None:
+def test_the_queue_s_webhooks_apply_only_to_job_namespaces(stack: Deployment) -> None:
     for configuration in objects(stack, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         assert configuration["metadata"]["name"].startswith("kueue-")
         for webhook in configuration["webhooks"]:
@@ -111,12 +111,12 @@ def test_nothing_outside_namespaces_for_jobs_waits_for_the_queue_s_webhooks(stac
             assert of_kueue or webhook["namespaceSelector"] == {"matchLabels": {"gpumpi.io/jobs": "true"}}
 
 
-def test_the_queue_may_touch_no_kind_that_is_not_installed(stack: Deployment) -> None:
+def test_the_queue_has_permissions_only_for_installed_kinds(stack: Deployment) -> None:
     groups = {group for rule in only(stack, "ClusterRole", "kueue-manager-role")["rules"] for group in rule["apiGroups"]}
     assert {"kueue.x-k8s.io", "kubeflow.org", "batch", "apps"} <= groups
     assert not {"ray.io", "jobset.x-k8s.io", "trainer.kubeflow.org"} & groups
 
 
-def test_amounts_are_written_as_kueue_writes_them_back() -> None:
+def test_quantities_are_formatted_as_kueue_stores_them() -> None:
     assert [admission.cpu(one) for one in (0, 500, 2000, 2500)] == ["0", "500m", "2", "2500m"]
     assert [admission.memory(one) for one in (0, 512, 1024, 1536, 2 * 1024**2)] == ["0", "512Mi", "1Gi", "1536Mi", "2Ti"]

@@ -1,4 +1,4 @@
-"""The way in: from Pulumi's configuration to resources, or to all errors at once."""
+"""Entry point: from Pulumi's configuration to resources, or to all errors at once."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def mocks() -> Iterator[MotoMocks]:
 
 
 def configure(**values: Any) -> None:
-    """What the engine hands to the program: text, structured values as JSON."""
+    """Return the configuration as the engine passes it to the program: text, structured values as JSON."""
     texts = {f"gpumpi:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     set_all_config({"aws:region": "us-west-2", **texts})
 
@@ -37,7 +37,7 @@ def test_a_good_configuration_becomes_a_cluster(mocks: MotoMocks) -> None:
     assert {group.inputs["labels"]["gpumpi.io/pool"] for group in mocks.created(engine.NODE_GROUP)} == {"system", "train"}
 
 
-def test_all_errors_come_at_once_as_text_and_nothing_is_created(mocks: MotoMocks) -> None:
+def test_all_errors_are_reported_at_once_and_nothing_is_created(mocks: MotoMocks) -> None:
     configure(
         target={"kind": "eks", "kubernetesVersion": "1.20"},
         pools=[{"name": "Train", "instanceType": "g5.xlarg", "maxSize": 2}, {"name": "b", "instanceType": "g5.xlarge"}],
@@ -51,7 +51,7 @@ def test_all_errors_come_at_once_as_text_and_nothing_is_created(mocks: MotoMocks
     assert mocks.resources == []
 
 
-def test_an_aws_that_does_not_answer_is_named(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_aws_is_reported(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(target={"kind": "eks"})
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

@@ -24,7 +24,7 @@ def usual() -> Deployment:
 # --- file system
 
 
-def test_the_file_system_is_encrypted_with_a_key_of_its_own_and_elastic(usual: Deployment) -> None:
+def test_the_file_system_is_encrypted_with_its_own_key_and_has_elastic_throughput(usual: Deployment) -> None:
     found = usual.only(engine.FILE_SYSTEM).inputs
     assert found["encrypted"] is True and found["kmsKeyId"] == usual.only(engine.KEY, "storage").state["arn"]
     assert found["throughputMode"] == "elastic" and found["performanceMode"] == "generalPurpose"
@@ -40,7 +40,7 @@ def test_every_zone_has_a_mount_target_that_admits_nodes_only(usual: Deployment)
     assert rule["referencedSecurityGroupId"] == "gpumpi-test-nodes-id"
 
 
-def test_jobs_see_one_directory_as_the_user_that_images_have(usual: Deployment) -> None:
+def test_jobs_see_one_directory_as_the_images_user(usual: Deployment) -> None:
     point = usual.only(engine.ACCESS_POINT).inputs
     assert point["posixUser"] == {"uid": 1000, "gid": 1000}
     assert point["rootDirectory"] == {
@@ -50,7 +50,7 @@ def test_jobs_see_one_directory_as_the_user_that_images_have(usual: Deployment) 
 
 
 @pytest.mark.parametrize(("tls", "decision"), [(True, "allow"), (False, "explicit deny")])
-def test_the_file_system_refuses_unencrypted_transport(usual: Deployment, tls: bool, decision: str) -> None:
+def test_the_file_system_rejects_unencrypted_transport(usual: Deployment, tls: bool, decision: str) -> None:
     policy = json.loads(usual.only(engine.FILE_SYSTEM_POLICY).inputs["policy"])
     context = {"aws:SecureTransport": tls, "elasticfilesystem:AccessedViaMountTarget": True}
     request = Request("elasticfilesystem:ClientMount", usual.only(engine.FILE_SYSTEM).state["arn"], context)
@@ -63,25 +63,25 @@ def test_backups_are_made_on_request(backup: bool | None, made: int) -> None:
 
 
 @pytest.mark.parametrize(("days", "after"), [(1, "AFTER_1_DAY"), (30, "AFTER_30_DAYS"), (365, "AFTER_365_DAYS")])
-def test_files_not_read_move_to_cheaper_storage_on_request(days: int, after: str) -> None:
+def test_unread_files_move_to_infrequent_access_on_request(days: int, after: str) -> None:
     assert storage(infrequentAccessAfterDays=days).only(engine.FILE_SYSTEM).inputs["lifecyclePolicies"] == [
         {"transitionToIa": after},
         {"transitionToPrimaryStorageClass": "AFTER_1_ACCESS"},
     ]
 
 
-def test_files_stay_where_they_are_by_default(usual: Deployment) -> None:
+def test_files_stay_in_standard_storage_by_default(usual: Deployment) -> None:
     assert not usual.only(engine.FILE_SYSTEM).inputs.get("lifecyclePolicies")
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_pulumi_guards_the_file_system_alone_when_asked_to(protect: bool) -> None:
+def test_protect_applies_only_to_the_file_system(protect: bool) -> None:
     found = storage(protect=protect)
     assert {one.type for one in found.resources if one.protected} == ({engine.FILE_SYSTEM} if protect else set())
 
 
 @pytest.mark.mission("C", "EFS")
-def test_an_existing_file_system_gets_an_access_point_and_nothing_else() -> None:
+def test_an_existing_file_system_gets_only_an_access_point() -> None:
     found = storage(fileSystemId=world.FILE_SYSTEM)
     assert {one.type for one in found.resources if one.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}
     assert found.only(engine.ACCESS_POINT).inputs["fileSystemId"] == world.FILE_SYSTEM
@@ -92,7 +92,7 @@ def test_an_existing_file_system_gets_an_access_point_and_nothing_else() -> None
 # --- key bucket
 
 
-def test_the_key_bucket_is_private_and_its_owner_s(usual: Deployment) -> None:
+def test_the_key_bucket_is_private_and_owner_enforced(usual: Deployment) -> None:
     block = usual.only(engine.PUBLIC_ACCESS_BLOCK).inputs
     names = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
     assert {name: block[name] for name in names} == dict.fromkeys(names, True)
@@ -104,17 +104,17 @@ def test_the_key_bucket_is_encrypted(usual: Deployment) -> None:
     assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "AES256"}
 
 
-def test_keys_are_gone_after_a_day_and_no_version_stays(usual: Deployment) -> None:
+def test_keys_and_their_versions_expire_after_a_day(usual: Deployment) -> None:
     (rule,) = usual.only(engine.BUCKET_LIFECYCLE).inputs["rules"]
     assert rule["status"] == "Enabled" and rule["expiration"] == {"days": 1} and rule["filter"] == {"prefix": ""}
     assert not [one.type for one in usual.resources if "Versioning" in one.type or "versioning" in one.inputs]
 
 
-def test_the_key_bucket_does_not_stand_in_the_way_of_destroy(usual: Deployment) -> None:
+def test_the_key_bucket_does_not_block_destroy(usual: Deployment) -> None:
     assert usual.only(engine.BUCKET).inputs["forceDestroy"] is True
 
 
-def test_the_key_bucket_answers_tls_only(usual: Deployment) -> None:
+def test_the_key_bucket_requires_tls(usual: Deployment) -> None:
     policy = json.loads(usual.only(engine.BUCKET_POLICY).inputs["policy"])
     arn = usual.only(engine.BUCKET).state["arn"]
     for resource in (arn, f"{arn}/nodes/x"):

@@ -1,6 +1,6 @@
-"""URNs recorded in users' states: a renamed resource would be deleted and created again by the next `pulumi up`.
+"""URNs recorded in users' states: the next `pulumi up` would delete and recreate a renamed resource.
 
-Each file in tests/golden/urns lists the URNs of one stack. `UPDATE_GOLDEN=1` rewrites them; a removed line means that running
+Each file in tests/golden/urns lists the URNs of one stack. `UPDATE_GOLDEN=1` rewrites them. A removed line means that running
 clusters lose that resource, unless the resource has an alias.
 """
 
@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
-def test_every_resource_keeps_the_urn_that_states_have_recorded(path: Path) -> None:
+def test_every_resource_keeps_its_recorded_urn(path: Path) -> None:
     urns = "".join(
         f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(one.urn for one in deployed(path).resources)
     )

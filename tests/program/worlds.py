@@ -1,4 +1,4 @@
-"""An account in which a stack of this repository is fine: what its file names by id exists there."""
+"""Account with the existing resources that a stack of this repository refers to."""
 
 import os
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from localcloud.engine.mocks import MotoMocks
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted([*(ROOT / "stacks").glob("Pulumi.*.yaml"), *(ROOT / "tests" / "configs").glob("Pulumi.*.yaml")])
 STACKS = [path for path in FILES if not stack_file.is_existing(stack_file.read(path).values)]
-"""Those that make something in AWS."""
+"""Stacks that create resources in AWS."""
 
 
 @contextmanager
 def account_for(path: Path) -> Iterator[tuple[Settings, Facts, MotoMocks]]:
-    """The local AWS in this process with what the stack needs, the stack as the program will see it, and mocks that make its
-    resources there."""
+    """Start the local AWS in this process with the stack's prerequisites; yield its settings, facts and mocks that create
+    its resources there."""
     raw = stack_file.read(path)
     with MotoMocks(raw.region) as mocks, patch.dict(os.environ, {MIRROR_VARIABLE: str(mirror.ensure(print))}):
         prerequisites.make(raw.region, raw.values)

@@ -50,7 +50,7 @@ def test_without_go_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kubelet: Tool = catalogue.KUBELET
-    with pytest.raises(BuildError, match=r"kubernetes 1\.35\.0 is built from source and needs Go 1\.24 or newer on PATH"):
+    with pytest.raises(BuildError, match=r"kubernetes 1\.35\.0 is built from source, which needs Go 1\.24 or newer on PATH"):
         build.ensure(kubelet, print)
 
 
