@@ -39,7 +39,7 @@ class Seen:
     """Job -> number of workers."""
     nodes: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
-    most_nodes: int = 0
+    highest_node_count: int = 0
     bound: dict[str, set[str]] = field(default_factory=dict)
     """Job -> workers that have been bound to a node."""
     whole: dict[str, float] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Seen:
                 self.nodes.add(name)
                 if condition(node, "Ready"):
                     self.ready.add(name)
-            self.most_nodes = max(self.most_nodes, len(self.nodes))
+            self.highest_node_count = max(self.highest_node_count, len(self.nodes))
             self.changed.notify_all()
 
     def hear_pod(self, _: str, pod: Object, now: float) -> None:
@@ -203,8 +203,8 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
 
 
 def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
-    if seen.most_nodes != nodes:
-        yield f"the maximum was {seen.most_nodes} nodes, expected {nodes}"
+    if seen.highest_node_count != nodes:
+        yield f"the maximum was {seen.highest_node_count} nodes, expected {nodes}"
     if seen.nodes or instances:
         yield f"{len(seen.nodes)} nodes and {instances} instances are left"
     if overtaken := seen.overtaken():

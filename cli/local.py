@@ -266,7 +266,7 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
         print_json(summary(stack.name, run))
     else:
         console = make_console()
-        run = stack.run(verb, stream=sys.stdout, colour=console.is_terminal and not console.no_color)
+        run = stack.run(verb, stream=sys.stdout, color=console.is_terminal and not console.no_color)
     return OK if run.ok else FAILED
 
 

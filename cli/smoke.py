@@ -83,7 +83,7 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
         implementation=trial.mpi,
         namespace=namespace,
     )
-    if problems := check(job, described):
+    if problems := [problem for problem in check(job, described) if problem.is_error]:
         raise refused("smoke", problems)
     expected = smoke_jobs.expected(job, described, trial.transport)
     return smoke_jobs.with_program(job, expected), expected

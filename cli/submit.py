@@ -39,13 +39,17 @@ def command(
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
     try:
-        requested = read(job, described, namespace, cluster.namespace)
+        requested = read(job, described, namespace, cluster.namespace, on_warning=_warn)
     except JobRefused as error:
         raise refused(job.name, error.problems) from None
     pieces = render(requested, described)
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
     return _submit(cluster, requested, pieces, follow=follow, as_json=as_json)
+
+
+def _warn(warning: Problem) -> None:
+    print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def refused(name: str, problems: Sequence[Problem]) -> CommandError:

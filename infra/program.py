@@ -21,7 +21,7 @@ from infra.settings.stack import Settings
 
 
 def run() -> None:
-    """Build the stack that the Pulumi engine runs, and export its outputs.
+    """Build the stack of this Pulumi operation, and export its outputs.
 
     Every problem is reported at once, without a traceback, before any resource is registered.
     """

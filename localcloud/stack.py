@@ -159,11 +159,11 @@ class LocalStack:
         """Forget an empty stack."""
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
-    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, colour: bool = False, watch: Watch | None = None) -> Run:
+    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, color: bool = False, watch: Watch | None = None) -> Run:
         """Run one verb to its end; `stream` gets the engine's output live, `watch` is called every second."""
         started = time.monotonic()
         with (
-            self.started(verb, *extra, colour=colour) as (process, events),
+            self.started(verb, *extra, color=color) as (process, events),
             _watching(watch, events, started),
             _interrupts_for(process),
         ):
@@ -173,11 +173,11 @@ class LocalStack:
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
 
     @contextmanager
-    def started(self, verb: Verb, *extra: str, colour: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+    def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         """Start the engine and return it with its events, for callers that interrupt it."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
-        options += ["--color", "always" if colour else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
+        options += ["--color", "always" if color else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
         try:
             with subprocess.Popen(
                 ["pulumi", verb, *options, *extra],

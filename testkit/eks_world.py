@@ -132,7 +132,7 @@ class World:
         group: DOCUMENT = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
         return group
 
-    def boot_text(self, instance_id: str) -> str:
+    def user_data(self, instance_id: str) -> str:
         answer = self.ec2.describe_instance_attribute(InstanceId=instance_id, Attribute="userData")
         return base64.b64decode(answer["UserData"]["Value"]).decode()
 

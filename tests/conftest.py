@@ -1,6 +1,7 @@
 """What holds for all tests: the order in which they run, and how often the engine saves its state."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,8 +10,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-LONGEST_FIRST = ("packer", "jobs", "clusters", "hosts", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
-"""Groups of minutes, by their length (docs/measurements.md). Begun last, one would keep a worker busy while the others idle."""
+LONGEST_FIRST = ("kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
+"""Groups that take minutes, longest first (docs/measurements.md). Started last, one would keep a worker busy while the
+others idle. A machine with two cores cannot run two clusters at once, so all tests on real clusters are one group."""
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
 """The engine saves its state once, in the end: half the time of an `up` is its saving before and after each step."""
 
@@ -20,14 +22,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.randomly_reset_seed = False  # names drawn in one test must not come again in the next
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_place)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Random order, except within a group: its tests share a cluster, and some end what the others need."""
+    written = {item.nodeid: place for place, item in enumerate(items)}
+    yield
+    drawn = {item.nodeid: place for place, item in enumerate(items)}
+    items.sort(key=lambda item: (_rank(item), written[item.nodeid] if _group(item) else drawn[item.nodeid]))
 
 
-def _place(item: pytest.Item) -> int:
+def _group(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
-    group = mark.args[0] if mark else ""
+    return str(mark.args[0]) if mark else ""
+
+
+def _rank(item: pytest.Item) -> int:
+    group = _group(item)
     return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 

@@ -34,7 +34,7 @@ class Request:
     resource: str = "*"
     context: Mapping[str, Values] = field(default_factory=dict)
     principal: Mapping[str, str] = field(default_factory=dict)
-    """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for somebody without an identity."""
+    """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for an anonymous caller."""
 
 
 def decide(request: Request, *policies: Policy) -> Decision:
@@ -91,7 +91,7 @@ def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
     if "NotPrincipal" in statement:
         raise UnknownPolicyElement("NotPrincipal")
     if "Principal" not in statement:
-        return True  # an identity policy: it belongs to whoever asks
+        return True  # an identity policy: it belongs to the caller
     return any(_is_principal(kind, wanted, request) for kind, wanted in _principals(statement["Principal"]))
 
 

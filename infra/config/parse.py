@@ -93,7 +93,7 @@ def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
-    """The same values without the encrypted ones, each of which is a problem."""
+    """The same values without the encrypted ones. Each encrypted value is reported as a problem."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, Encrypted):
@@ -227,7 +227,7 @@ class Fault:
 
     @property
     def placeholders(self) -> set[str]:
-        """The paths of which nothing is known now: this one and, for a slip of the pen, the one that was meant."""
+        """Paths whose value is unknown: this one and, for a typo, the one that the user meant."""
         meant = nearest(str(self.path[-1]), self._keys()) if self.kind == "extra_forbidden" else []
         meant = [key for key in meant if key not in self.holder]  # who wrote both meant something else
         return {path_text(self.path), *(path_text((*self.path[:-1], key)) for key in meant)}

@@ -159,7 +159,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
 
 
 def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Settings under their present names; the former ones are still accepted."""
+    """Rename settings to their present names. Old names are still accepted."""
     target = values.get("target")
     if not isinstance(target, Mapping):
         return values

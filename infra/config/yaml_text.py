@@ -21,7 +21,7 @@ class Duplicate:
     message: str
 
 
-MOST_NODES = 100_000
+MAXIMUM_VALUES = 100_000
 """Values that a file may have once its aliases are expanded: hundreds of pools and jobs stay far below."""
 
 
@@ -63,8 +63,8 @@ def _check_aliases(node: yaml.Node | None) -> None:
             open_nodes.discard(id(one))
         return sizes[id(one)]
 
-    if node is not None and size(node) > MOST_NODES:
-        raise NotYaml(f"has more than {MOST_NODES} values once its aliases are expanded; write it without them")
+    if node is not None and size(node) > MAXIMUM_VALUES:
+        raise NotYaml(f"has more than {MAXIMUM_VALUES} values once its aliases are expanded; write it without them")
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:

@@ -300,7 +300,7 @@ def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
 
 
 def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
-    """More than the pool can ever have would wait for ever."""
+    """A job that needs more workers than the pool can ever have would wait forever."""
     each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
     most = each * world.pool.max_size
     if each and world.job.workers > most:

@@ -7,7 +7,7 @@ from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL
 from infra.plan.allocatable import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS
-from infra.settings.existing import ExistingSettings, LabelledPool
+from infra.settings.existing import ExistingSettings, LabeledPool
 
 MINIMUM_SHARE: Final = 0.5
 """Share of a node's memory and CPUs that jobs get at least, even on small nodes where the estimate for agents is
@@ -45,7 +45,7 @@ def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
     )
 
 
-def _pool(pool: LabelledPool, nodes: Sequence[Node]) -> PoolDescription:
+def _pool(pool: LabeledPool, nodes: Sequence[Node]) -> PoolDescription:
     cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
     taints = dict.fromkeys(taint for node in nodes for taint in node.taints)
     return PoolDescription(

@@ -20,7 +20,7 @@ class Found:
 
 
 Look = Callable[[Client, Inputs], Iterator[Found]]
-"""All that the inputs may have become; where there is nothing, AWS's error that says so (`MISSING`) may come instead."""
+"""Yield every resource that the inputs may have created. Raises AWS's not-found error (`MISSING`) where there is none."""
 
 MISSING: Final = ("404", "FileSystemNotFound", "NoSuchBucket", "NoSuchEntity", "ResourceNotFoundException")
 

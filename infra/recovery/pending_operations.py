@@ -1,4 +1,4 @@
-"""What a run of Pulumi that was killed had begun: what became of it in AWS, and the state that says so.
+"""Pending operations of a killed Pulumi process: their outcome in AWS, and the state that records it.
 
 Pulumi records a creation before it starts it, with the inputs and so with the name or the tags of what AWS is asked for. The
 record stays behind; the next run only warns and asks again, which AWS refuses or does a second time.

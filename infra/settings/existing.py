@@ -49,7 +49,7 @@ class ExistingTarget(Model):
     system: SystemNodes = Field(SystemNodes(), description="Where operators and launchers run. Change: see its fields.")
 
 
-class LabelledPool(Model):
+class LabeledPool(Model):
     """Nodes of one kind, found by their labels."""
 
     name: str = Field(
@@ -114,7 +114,7 @@ class ExistingSettings(Model):
         description="A ReadWriteMany volume in each namespace for jobs: `nfs`, `storage-class` or `none`. "
         "Change: `none` removes the claims.",
     )
-    pools: Annotated[tuple[LabelledPool, ...], Field(strict=False)] = Field(
+    pools: Annotated[tuple[LabeledPool, ...], Field(strict=False)] = Field(
         (), description="Pools of nodes. Change: in place; jobs on a pool that is removed go on."
     )
     platform: CommonPlatformSettings = Field(

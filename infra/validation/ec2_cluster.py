@@ -1,4 +1,4 @@
-"""Plain EC2 clusters: master, login, AMI, and what is for Kubernetes only."""
+"""EC2 clusters (without Kubernetes): head node, login, AMI, and settings that need Kubernetes."""
 
 import re
 from collections.abc import Iterator

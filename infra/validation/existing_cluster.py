@@ -149,12 +149,12 @@ def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[
     """As many as the file says, and none in two pools."""
     pool_of: dict[str, str] = {}
     for index, pool in enumerate(settings.pools):
-        where, found, labelled = f"pools[{index}]", facts.matching(pool.node_selector), _words(pool.node_selector)
+        where, found, labels = f"pools[{index}]", facts.matching(pool.node_selector), _words(pool.node_selector)
         if not found:
             command = f"kubectl label nodes NAME {' '.join(f'{key}={value}' for key, value in pool.node_selector.items())}"
-            yield Problem(f"{where}.nodeSelector", f"no node of the cluster has {labelled}; label them: {command}")
+            yield Problem(f"{where}.nodeSelector", f"no node of the cluster has {labels}; label them: {command}")
         elif len(found) < pool.nodes:
-            there = f"only {len(found)} ({_few(node.name for node in found)}) of the cluster's nodes have {labelled}"
+            there = f"only {len(found)} ({_few(node.name for node in found)}) of the cluster's nodes have {labels}"
             yield Problem(f"{where}.nodes", f"is {pool.nodes}, but {there}; write {len(found)}, or join and label the others")
         for node in found:
             if other := pool_of.get(node.name):
@@ -180,7 +180,7 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def _offers_none(node: Node, settings: ExistingSettings) -> bool:
-    """Whether that is the last word. Where a plugin was and is no longer, a node says 0 until its kubelet starts anew."""
+    """Whether the GPU count is final. After a device plugin is removed, a node reports 0 until its kubelet restarts."""
     installs_one = settings.platform.device_plugin
     return not node.gpus and (node.has_plugin or (node.gpus == 0 and not installs_one))
 
@@ -215,7 +215,7 @@ WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]],
 
 
 def unsaid_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
-    """The nodes of GPU pools of which nobody has said yet how many GPUs they have."""
+    """Nodes of GPU pools that have not reported their GPU count yet."""
     pools = [pool for pool in settings.pools if pool.gpus_per_node]
     nodes = [node for pool in pools for node in facts.matching(pool.node_selector)]
     return [node.name for node in nodes if not node.gpus and not node.has_plugin]

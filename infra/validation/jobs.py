@@ -6,6 +6,9 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription
+from infra.jobs.validation import check
+from infra.plan.cluster_description import describe
+from infra.plan.eks_pools import plan
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import AnyStack
 
@@ -31,9 +34,6 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """What needs the pools' nodes; it waits until these are free of problems themselves."""
     if not settings.jobs:
         return
-    from infra.plan.cluster_description import describe  # loads Pulumi's AWS SDK
-    from infra.plan.eks_pools import plan
-
     try:
         cluster = describe(settings, plan(settings, facts))
     except LookupError:
@@ -43,8 +43,6 @@ def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def against(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem]:
     """The rules of `scripts/cluster submit`, for each job of a stack."""
-    from infra.jobs.validation import check
-
     for index, job in enumerate(settings.jobs):
         yield from check(job, cluster, f"jobs[{index}]")
         if job.namespace is not None and job.namespace not in settings.platform.namespaces:

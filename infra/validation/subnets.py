@@ -83,7 +83,7 @@ def _endpoints_needed(settings: Settings) -> frozenset[str]:
 def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Per zone: the addresses of its private subnets, and those that its nodes may come to need."""
     for zone in vpc_zones(settings, facts):
-        free, nodes = _free_addresses(settings, facts, zone), _most_nodes(settings, facts, zone)
+        free, nodes = _free_addresses(settings, facts, zone), _maximum_nodes(settings, facts, zone)
         each = NODE_ADDRESSES if settings.is_eks else 1
         needed = nodes.total() * each
         if free is None or needed <= free:
@@ -98,7 +98,7 @@ def enough_addresses(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem("network.cidr", f"{have}, {need}; write a larger CIDR, or lower maxSize")
 
 
-def _most_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
+def _maximum_nodes(settings: Settings, facts: Facts, zone: str) -> Counter[str]:
     """Pool -> the nodes that it may come to have in a zone. In an existing VPC, those that it has are not free any more."""
     nodes: Counter[str] = Counter()
     if settings.is_eks:

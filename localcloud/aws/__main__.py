@@ -25,8 +25,10 @@ def main() -> int:
     parser.add_argument("--ready-file", type=Path, help="JSON with pid, port and endpoint, written when requests are served")
     parser.add_argument("--delay-factor", type=float, default=0.0, help="0: as fast as can be; 1: as slow as AWS")
     parser.add_argument("--file-systems", type=Path, help="let EFS file systems have files, in this folder")
-    parser.add_argument("--kubernetes", type=Path, help="let EKS clusters come alive, with what they need in this folder")
-    parser.add_argument("--hosts", type=Path, help="let EC2 instances come alive as hosts, with what they need in this folder")
+    parser.add_argument(
+        "--kubernetes", type=Path, help="run a real Kubernetes for each EKS cluster, with its files in this folder"
+    )
+    parser.add_argument("--hosts", type=Path, help="run a host for each EC2 instance, with its files in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")
     arguments = parser.parse_args()
     logging.basicConfig(

@@ -59,7 +59,7 @@ d=/run/ec2-hardware
 mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys
 echo ec2e1916-9099-7caf-fd21-012345abcdef >$d/upper/hypervisor/uuid
 mount --rbind /sys/fs/cgroup $d/cgroup
-mount -t sysfs sysfs $d/sys # a new one shows the network devices of this host, not of whoever started it
+mount -t sysfs sysfs $d/sys # a new one shows the network devices of this host, not of the machine that started it
 mount -t overlay overlay -o ro,lowerdir=$d/sys,upperdir=$d/upper,workdir=$d/work /sys
 mount --rbind $d/cgroup /sys/fs/cgroup
 exec /lib/systemd/systemd

@@ -91,7 +91,7 @@ PLAIN_TEMPLATE = Recorded(
         pytest.param(OPEN_RULE, "CKV_AWS_24", id="open security group rule"),
         pytest.param(PLAIN_DISK, "CKV_AWS_3", id="unencrypted disk"),
         pytest.param(PLAIN_FILE_SYSTEM, "CKV_AWS_42", id="unencrypted file system"),
-        pytest.param(PLAIN_TEMPLATE, "CKV_AWS_79", id="metadata of version one"),
+        pytest.param(PLAIN_TEMPLATE, "CKV_AWS_79", id="IMDSv1"),
     ],
 )
 def test_checkov_finds_planted_faults(planted: Recorded, check: str, planted_report: Report) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOREIGN_SHELL = {
-    "AWS_PROFILE": "a-profile-of-somebody-else",
-    "AWS_SESSION_TOKEN": "a-token-of-somebody-else",
+    "AWS_PROFILE": "a-profile-of-another-user",
+    "AWS_SESSION_TOKEN": "a-token-of-another-user",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
     "AWS_ENDPOINT_URL_EKS": "http://127.0.0.1:9",
-    "PULUMI_ACCESS_TOKEN": "pul-somebody-else",
+    "PULUMI_ACCESS_TOKEN": "pul-another-user",
     "http_proxy": "http://127.0.0.1:9",
     "https_proxy": "http://127.0.0.1:9",
 }
-"""The shell of somebody who works on a real account behind a proxy: port 9 answers nobody."""
+"""The shell of a user with a real account behind a proxy; nothing listens on port 9."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`scripts/cluster demo --ec2`: a plain EC2 cluster's life, on real hosts."""
+"""`scripts/cluster demo --ec2`: the lifecycle of an EC2 cluster on real hosts."""
 
 import json
 import os

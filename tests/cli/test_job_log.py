@@ -1,4 +1,4 @@
-"""What somebody who looks on reads of a job whose launcher is started anew: in a pod of its own, or in the same pod."""
+"""The followed log of a job whose launcher restarts, in a new pod or in the same pod."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
 
 
 class Log:
-    """A cluster of which only logs are asked."""
+    """A cluster that serves only logs."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -44,7 +44,7 @@ def job(phase: Phase) -> JobState:
     ],
     ids=["seen at its end", "seen while it ran"],
 )
-def test_a_launcher_that_is_started_anew_in_its_pod_is_read_on(
+def test_a_launcher_that_is_restarted_in_its_pod_is_read_on(
     attempts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = [(job("Running"), [one]) for one in attempts]

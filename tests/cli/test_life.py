@@ -19,7 +19,7 @@ def test_start_status_stop(checkout: Checkout, home: Path) -> None:
 
     start = checkout.local("start", home).succeeded()
     assert start.err.splitlines()[0] == "local cloud started"
-    assert f"--home '{home}'" in start.err, "the next command is told with this home"
+    assert f"--home '{home}'" in start.err, "the next command is printed with this home"
 
     status = checkout.local("status", home).succeeded()
     assert [line.split()[:2] for line in status.out.splitlines()] == [[name, "running"] for name in SERVERS]
@@ -64,7 +64,7 @@ def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path
 
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
-def test_a_server_that_died_is_told_and_the_next_start_begins_anew(checkout: Checkout, home: Path, victim: str) -> None:
+def test_a_server_that_died_is_reported_and_the_next_start_starts_empty(checkout: Checkout, home: Path, victim: str) -> None:
     checkout.local("start", home).succeeded()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)
@@ -98,7 +98,7 @@ def test_a_folder_of_something_else_is_left_alone(checkout: Checkout, home: Path
     assert (home / "bin" / "precious").read_text() == "mine"
 
 
-def test_stop_leaves_files_that_somebody_else_put_there(checkout: Checkout, home: Path) -> None:
+def test_stop_leaves_files_that_others_put_there(checkout: Checkout, home: Path) -> None:
     checkout.local("start", home).succeeded()
     (home / "notes.txt").write_text("mine")
     checkout.local("stop", home).succeeded()
@@ -127,7 +127,7 @@ def test_no_ami_is_built_where_instances_are_only_records(checkout: Checkout, ho
 
 
 @pytest.mark.parametrize("verb", ["ami", "env", "reset"])
-def test_verbs_that_need_a_running_cloud_say_so(checkout: Checkout, home: Path, verb: str) -> None:
+def test_verbs_that_need_a_running_cloud_report_it(checkout: Checkout, home: Path, verb: str) -> None:
     said = checkout.local(verb, home)
     assert said.code == 4
     assert said.err == f"cluster local {verb}: no local cloud runs in {home}; start it with: scripts/cluster local start\n"

@@ -94,7 +94,7 @@ def test_a_command_that_was_killed_with_its_master_is_lost_and_not_a_success() -
         followed(bash, "one")
 
 
-def test_a_run_of_before_a_reboot_is_told_apart(tmp_path: Path) -> None:
+def test_a_run_from_before_a_reboot_is_recognized(tmp_path: Path) -> None:
     remote_run.start(bash, "one", ["sleep", "600"], None)
     (tmp_path / ".gpumpi/runs/one/boot").write_text("another\n")
     with pytest.raises(Lost, match="the head node restarted"):

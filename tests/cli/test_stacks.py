@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_life_of_a_stack_in_single_words(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
+def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     """In a shell full of variables that would lead elsewhere."""
     stack = ("-s", "small", "--config-dir", folder)
     control = LocalCloud(cloud_home).control()
@@ -52,7 +52,7 @@ def test_the_life_of_a_stack_in_single_words(checkout: Checkout, cloud_home: Pat
 
     up = checkout.local("up", cloud_home, *stack, shell=FOREIGN_SHELL).succeeded()
     assert f"+ {preview['changes']['create']} created" in up.out
-    assert "gpumpi-small-cluster created" in up.out, "what is done is told while it is done"
+    assert "gpumpi-small-cluster created" in up.out, "progress is printed during the operation"
 
     outputs = checkout.local("outputs", cloud_home, "-s", "small", "--json").succeeded().json
     assert outputs["clusterName"] == "gpumpi-small"
@@ -121,7 +121,7 @@ def test_a_failed_run_names_resource_and_cause(checkout: Checkout, cloud_home: P
 
 @pytest.mark.parametrize("verb", ["preview", "up"])
 @pytest.mark.parametrize("name", ["bad", "twice", "broken"])
-def test_a_bad_file_is_told_as_validate_tells_it(
+def test_a_bad_file_is_reported_as_validate_reports_it(
     checkout: Checkout, cloud_home: Path, folder: Path, name: str, verb: str
 ) -> None:
     variables = LocalCloud(cloud_home).environment()
@@ -141,7 +141,7 @@ def test_a_bad_file_is_told_as_validate_tells_it(
 
 
 @pytest.mark.parametrize("verb", ["preview", "up", "grant", "recover"])
-def test_an_unknown_stack_is_told_with_those_that_there_are(
+def test_an_unknown_stack_is_reported_with_those_that_there_are(
     checkout: Checkout, cloud_home: Path, folder: Path, verb: str
 ) -> None:
     said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)

@@ -84,7 +84,7 @@ def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("verb", ["demo", "recover", "prepare-node", "local up"])
-def test_a_verb_that_needs_a_clone_says_so(installed: Path, tmp_path: Path, verb: str) -> None:
+def test_a_verb_that_needs_a_clone_reports_it(installed: Path, tmp_path: Path, verb: str) -> None:
     done = gpumpi(installed, tmp_path, *verb.split())
     reason = f"`{verb}` needs files of the repository; clone it and run the command there"
     assert (done.returncode, done.stderr) == (1, f"gpumpi {verb}: {reason}\n")

@@ -55,7 +55,7 @@ class Life:
 
 
 class Recorder(dict[str, Any]):
-    """Inputs that note which of them were read. At the top only a property asked for by name counts: whoever walks over all
+    """Inputs that note which of them were read. At the top only a property asked for by name counts: iterating over all
     of them has consumed none. Inside of an object walking counts, since AWS refuses members it does not know."""
 
     def __init__(self, values: Args, reads: set[str], path: str = "") -> None:

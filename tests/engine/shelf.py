@@ -24,7 +24,7 @@ class Shelf(Resource):
         "name": Prop(replace=True),
         "namePrefix": Prop(replace=True),
         "size": Prop(fields={"wanted": Prop(), "most": Prop()}),
-        "boards": Prop(unordered=True, fields={"colour": Prop(), "thick": Prop(default=False)}),
+        "boards": Prop(unordered=True, fields={"color": Prop(), "thick": Prop(default=False)}),
         "document": Prop(json=True),
         "password": Prop(write_only=True),
         "place": Prop(replace=True, default="wall"),

@@ -39,7 +39,7 @@ def test_its_version_is_the_sdks(engine: Engine) -> None:
 
 
 def test_an_input_that_no_handler_uses_is_refused_with_its_path(engine: Engine) -> None:
-    _, failures = engine.check({"name": "a", "boards": [{"colour": "red"}, {"depth": 3}], "height": 2})
+    _, failures = engine.check({"name": "a", "boards": [{"color": "red"}, {"depth": 3}], "height": 2})
     assert failures == {
         "boards[1].depth": f'the local provider does not know "boards[1].depth" of {TOKEN}',
         "height": f'the local provider does not know "height" of {TOKEN}',
@@ -101,9 +101,9 @@ def test_a_diff_shows_each_path(engine: Engine) -> None:
 
 
 def test_a_preview_of_a_creation_knows_the_inputs_and_nothing_else(engine: Engine, shelf: Shelf) -> None:
-    id, (state, _) = engine.create({"name": "a", "size": {"wanted": UNKNOWN}, "boards": [{"colour": "red"}]}, preview=True)
+    id, (state, _) = engine.create({"name": "a", "size": {"wanted": UNKNOWN}, "boards": [{"color": "red"}]}, preview=True)
     assert (id, shelf.shelves) == ("", {})
-    assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"colour": "red", "number": UNKNOWN}]}
+    assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"color": "red", "number": UNKNOWN}]}
 
 
 def test_a_new_resource_has_awss_additions_and_write_only_inputs(engine: Engine) -> None:
@@ -128,7 +128,7 @@ def test_an_equivalent_document_keeps_the_programs_spelling(engine: Engine, shel
 
 def test_secret_inputs_are_secret_in_the_state(engine: Engine) -> None:
     _, (_, secrets) = engine.create(
-        {"password": "p", "tags": {"a": "1", "b": "2"}, "boards": [{"colour": "red"}]},
+        {"password": "p", "tags": {"a": "1", "b": "2"}, "boards": [{"color": "red"}]},
         {"password": True, "tags": {"b": True}, "boards": True},
     )
     assert secrets == {"password": True, "tags": {"b": True}, "boards": True}
@@ -163,10 +163,10 @@ def test_reading_a_missing_resource_returns_nothing(engine: Engine) -> None:
 
 
 def test_a_refresh_writes_drift_into_the_inputs(engine: Engine, shelf: Shelf) -> None:
-    inputs = {"name": "a", "tags": {"a": "1"}, "boards": [{"colour": "red"}, {"colour": "blue"}], "password": "p", DEFAULTS: []}
+    inputs = {"name": "a", "tags": {"a": "1"}, "boards": [{"color": "red"}, {"color": "blue"}], "password": "p", DEFAULTS: []}
     id, (state, _) = engine.create({**inputs})
     shelf.shelves[id]["tags"] = {"a": "2"}
-    shelf.shelves[id]["boards"] = [{"colour": "blue", "number": 2}, {"colour": "red", "number": 1}]
+    shelf.shelves[id]["boards"] = [{"color": "blue", "number": 2}, {"color": "red", "number": 1}]
     shelf.shelves[id]["place"] = "floor"
     _, state, refreshed = engine.read(id, state, inputs)
     assert refreshed == {**inputs, "tags": {"a": "2"}}, "order and additions are no changes; what was not said is not taken"

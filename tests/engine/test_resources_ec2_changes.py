@@ -75,7 +75,7 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
 ]
 TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props and token != w.AUTOSCALING_GROUP]
 """An autoscaling group's tags are a list of its own shape."""
-ANEW: list[tuple[str, int, Changes, set[str]]] = [
+REPLACED: list[tuple[str, int, Changes, set[str]]] = [
     (w.VPC, 0, to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
     (w.VPC, 1, to(instanceTenancy="dedicated"), {"instanceTenancy"}),
     (w.SUBNET, 0, to(availabilityZone="us-west-2a"), {"availabilityZone"}),
@@ -119,7 +119,7 @@ ANEW: list[tuple[str, int, Changes, set[str]]] = [
 def test_every_property_change_is_in_place_or_a_replacement() -> None:
     tried = {(token, name) for token, _, changes in IN_PLACE for name in names(changes)}
     tried |= {(w.LAUNCH_TEMPLATE, "updateDefaultVersion")}
-    tried |= {(token, name) for token, _, _, expected in ANEW for name in expected}
+    tried |= {(token, name) for token, _, _, expected in REPLACED for name in expected}
     tried |= {(token, "tags") for token in TAGGED} | {(w.LAUNCH_TEMPLATE, name) for name in (*DATA, "defaultVersion")}
     tried |= {(w.EGRESS_RULE, name) for token, name in tried if token == w.INGRESS_RULE}
     tried |= {(w.EIP, "domain"), (w.FLOW_LOG, "eniId"), (w.FLOW_LOG, "logDestinationType"), (w.FLOW_LOG, "iamRoleArn")}
@@ -168,7 +168,7 @@ def test_tags_change_in_place(token: str, ec2_world: World) -> None:
     assert thing.state["tagsAll"] == {}
 
 
-@pytest.mark.parametrize(("token", "variant", "changes", "expected"), ANEW)
+@pytest.mark.parametrize(("token", "variant", "changes", "expected"), REPLACED)
 def test_a_change_requires_a_replacement(
     token: str, variant: int, changes: Changes, expected: set[str], ec2_world: World
 ) -> None:

@@ -7,7 +7,7 @@ from tests.engine.world import World, new_world, one_account  # noqa: F401
 LOG_GROUP = RESOURCES["aws:cloudwatch/logGroup:LogGroup"]
 
 
-def test_logs_without_a_retention_are_kept_for_ever(world: World) -> None:
+def test_logs_without_a_retention_are_kept_forever(world: World) -> None:
     group = Life(LOG_GROUP, world.aws, {"name": f"/{world.prefix}"})
     assert group.state["retentionInDays"] == 0
 

@@ -18,7 +18,7 @@ from localcloud.aws.account import ACCOUNT
 from testkit.eks_clusters import REGION, Running
 from testkit.waiting import wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 CLUSTER_SCOPE = {"type": "cluster"}

@@ -16,7 +16,7 @@ from testkit.eks_clusters import REGION, Account, Running
 from testkit.node_groups import TOLERATION, NodeGroup, Object, is_ready, node_group, pod, pod_path, pods
 from testkit.waiting import wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 NAME, SYSTEM = "cluster-autoscaler", "kube-system"
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"

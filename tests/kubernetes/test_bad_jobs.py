@@ -7,7 +7,7 @@ import pytest
 
 from testkit.job_cluster import JobCluster, job_file, python
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
 RAISES = """
 import signal
@@ -28,7 +28,7 @@ WRITES = "open('/shared/checkpoint', 'w')"
 FILLS = """
 import pathlib, socket
 link = pathlib.Path(f"/shared/{socket.gethostname()}.checkpoint")
-link.symlink_to("/dev/full")  # it answers whoever writes as a full volume does
+link.symlink_to("/dev/full")  # writes fail as on a full volume
 try:
     link.write_text("weights")
 finally:

@@ -25,7 +25,7 @@ from testkit.eks_clusters import PRIVATE, REGION, Account, Running, remains
 from testkit.node_groups import NodeGroup, pod_in
 from testkit.waiting import eventually, wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
 def unknown(cluster: Running, path: str, **headers: str) -> tuple[int, Any]:

@@ -22,7 +22,7 @@ from testkit.job_cluster import JobCluster, job_file, python
 from testkit.node_groups import GPU_TAINT, node_group
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
 POOL = {"name": "rack1", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 1, "nodes": 2}
 WITHOUT_GPUS = {"name": "rack2", "nodeSelector": {"example.com/rack": "2"}, "gpusPerNode": 1, "nodes": 1}

@@ -20,7 +20,7 @@ from testkit.job_cluster import SOURCE, JobCluster, cluster_of, job_file, python
 from testkit.projects import client
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.usefixtures("no_jobs_left")]
 
 TWICE = """
 import os, pathlib, signal, sys

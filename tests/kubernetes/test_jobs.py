@@ -14,7 +14,7 @@ from infra.versions import MPI_OPERATOR
 from localcloud import mirror
 from testkit.job_cluster import JobCluster, job_file, python
 
-pytestmark = pytest.mark.xdist_group("jobs")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 WHO = """
 from mpi4py import MPI

@@ -11,7 +11,7 @@ from testkit.eks_clusters import REGION
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 from testkit.waiting import wait_until
 
-pytestmark = pytest.mark.xdist_group("jobs")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 WHO = """
 import pathlib, socket
@@ -141,7 +141,7 @@ def test_pods_exchange_public_halves_through_the_bucket_and_each_reaches_each(jo
 
 @pytest.mark.mission_only
 def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: JobCluster, tmp_path: Path) -> None:
-    name = "keys-anew"
+    name = "keys-again"
     program = ONCE_MORE.replace("MARK", f"{name}-{secrets.token_hex(3)}")
     file = job_file(tmp_path, name, image=WITH_BOTO3, launcher="openmpi", keyExchange="s3", command=python(program), perNode=1)
     lines: list[str] = []

@@ -10,7 +10,7 @@ from testkit.eks_clusters import Account, Running
 from testkit.node_groups import FOREVER, NodeGroup, is_ready, name_of, node_group, output, pod, pod_in, pod_path, pods
 from testkit.waiting import wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 REACH = """
 import json, socket, ssl, urllib.request

@@ -16,7 +16,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 REFUSED_LABELS = {"kubernetes.io/mine": "x"}
 """Kubelets may not set these labels themselves."""
 REFUSAL = "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [kubernetes.io/mine]"
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_an_update_whose_nodes_do_not_join_fails_and_keeps_the_old_node(lively: 
         (node,) = group.real_nodes()
         with pods(lively, pod("working", node=node)):
             pod_in(lively, "working", "Running")
-            wanted = new_version(lively, template, UserData=boot_text(lively, REFUSED_LABELS))
+            wanted = new_version(lively, template, UserData=node_user_data(lively, REFUSED_LABELS))
             done = group.update("update_nodegroup_version", launchTemplate=wanted)
             assert done["status"] == "Failed"
             (error,) = done["errors"]
@@ -164,7 +164,7 @@ def test_an_update_whose_nodes_do_not_join_fails_and_keeps_the_old_node(lively: 
         wait_while(lambda: [name_of(each) for each in group.nodes()], lambda names: names != [name_of(node)])
 
 
-def boot_text(cluster: Running, labels: dict[str, str]) -> str:
+def node_user_data(cluster: Running, labels: dict[str, str]) -> str:
     """User data for a custom AMI, whose kubelets register with these labels."""
     record = cluster.describe()
     access = eks_node.ClusterAccess(cluster.name, record["endpoint"], record["certificateAuthority"]["data"], "172.20.0.0/16")
@@ -176,7 +176,7 @@ def own_image_template(cluster: Running, name: str, kind: str, labels: dict[str,
     world = cluster.account.world
     images = world.ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
     made: dict[str, Any] = world.template(
-        name, ImageId=images[0]["ImageId"], InstanceType=kind, UserData=boot_text(cluster, labels)
+        name, ImageId=images[0]["ImageId"], InstanceType=kind, UserData=node_user_data(cluster, labels)
     )
     return made
 

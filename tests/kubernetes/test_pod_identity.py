@@ -13,7 +13,7 @@ from testkit.eks_clusters import REGION, Account, Running
 from testkit.node_groups import is_ready, node_group, output, pod, pod_path, pods
 from testkit.waiting import wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 

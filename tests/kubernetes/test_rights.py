@@ -6,7 +6,7 @@ import pytest
 
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file, python
 
-pytestmark = pytest.mark.xdist_group("jobs")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 ASKED = [
     (("get", "pods"), "yes"),

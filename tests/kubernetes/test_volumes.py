@@ -13,7 +13,7 @@ from testkit.eks_clusters import REGION, Account, Running
 from testkit.node_groups import NodeGroup, Object, name_of, node_group, output, pod, pod_in, pods
 from testkit.waiting import wait_while
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 DRIVER = "efs.csi.aws.com"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -12,7 +12,7 @@ from localcloud.kubernetes import capability
 from testkit.eks_clusters import PRIVATE, Account, remains
 from tests.kubernetes import aws_without_root
 
-pytestmark = pytest.mark.xdist_group("clusters")
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_node_authenticates_as_its_instance(world: World) -> None:
     user = authenticate(token(session_of(world, arn, instance["InstanceId"])))
     assert (user["username"], user["groups"]) == (f"system:node:{instance['PrivateDnsName']}", ["system:nodes"])
     with pytest.raises(InvalidToken, match="is not an instance's session"):
-        authenticate(token(session_of(world, arn, "somebody")))
+        authenticate(token(session_of(world, arn, "session")))
 
 
 def test_with_config_map_authentication_only_the_creator_has_access(world: World) -> None:

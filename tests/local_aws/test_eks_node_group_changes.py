@@ -58,7 +58,7 @@ def test_new_nodes_boot_with_changed_labels(world: World) -> None:
     world.update_config(labels={"addOrUpdateLabels": {"tier": "fast"}})
     world.update_config(scalingConfig={"desiredSize": 2})
     [new] = world.instance_ids() - old
-    assert "tier=fast" in world.boot_text(new)
+    assert "tier=fast" in world.user_data(new)
 
 
 def test_update_and_repair_settings_change(world: World) -> None:

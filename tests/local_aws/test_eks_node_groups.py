@@ -88,7 +88,7 @@ def test_instances_get_eks_image_profile_security_group_and_user_data(world: Wor
     uuid = group["nodegroupArn"].rsplit("/", 1)[-1]
     assert instance["IamInstanceProfile"]["Arn"].endswith(f":instance-profile/eks-{uuid}")
     assert [item["GroupId"] for item in instance["SecurityGroups"]] == [cluster["resourcesVpcConfig"]["clusterSecurityGroupId"]]
-    text = world.boot_text(instance["InstanceId"])
+    text = world.user_data(instance["InstanceId"])
     assert cluster["endpoint"] in text
     assert "Content-Type: application/node.eks.aws" in text
 
@@ -109,7 +109,7 @@ def test_the_launch_template_takes_effect_and_eks_adds_to_it(world: World) -> No
     assert {item["GroupId"] for item in instance["SecurityGroups"]} == {cluster_group, extra}
     assert {"Key": "team", "Value": "mpi"} in instance["Tags"]
     assert {"Key": "eks:nodegroup-name", "Value": "workers"} in instance["Tags"]
-    text = world.boot_text(instance["InstanceId"])
+    text = world.user_data(instance["InstanceId"])
     assert text.index("echo mine") < text.index("apiServerEndpoint")
     volumes = world.ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [instance["InstanceId"]]}])
     assert [volume["Size"] for volume in volumes["Volumes"]] == [120]

@@ -39,10 +39,10 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
 def test_a_fault_in_any_protocol_looks_like_awss_error(
     aws: Client, service: str, operation: str, method: str, params: dict[str, Any], code: str, status: int
 ) -> None:
-    faults.add(Fault(service, operation, code, "Said so."))
+    faults.add(Fault(service, operation, code, "Injected."))
     error = error_of(getattr(aws(service), method), **params)
     assert error["Error"]["Code"] == code
-    assert error["Error"]["Message"] == "Said so."
+    assert error["Error"]["Message"] == "Injected."
     assert error["ResponseMetadata"]["HTTPStatusCode"] == status
 
 

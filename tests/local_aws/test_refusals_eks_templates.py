@@ -59,7 +59,7 @@ REFUSALS = [
         "instance profile",
     ),
     Refusal(
-        "a shutdown behaviour",
+        "a shutdown behavior",
         "create_nodegroup",
         lambda world: world.with_template({"InstanceInitiatedShutdownBehavior": "terminate"}),
         PARAMETER,

@@ -45,7 +45,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "A",
         "CUDA-aware image",
-        "a job image with CUDA-aware Open MPI, whose build fails unless `ompi_info` says so",
+        "a job image with CUDA-aware Open MPI, whose build fails unless `ompi_info` reports it",
         "python -m localcloud.images; packer build amis",
     ),
     Row(

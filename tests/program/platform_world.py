@@ -80,7 +80,7 @@ def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
 def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
     """Return flavor -> resource -> quota."""
     (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
-    return {flavour["name"]: {one["name"]: one["nominalQuota"] for one in flavour["resources"]} for flavour in group["flavors"]}
+    return {flavor["name"]: {one["name"]: one["nominalQuota"] for one in flavor["resources"]} for flavor in group["flavors"]}
 
 
 def description(stack: Deployment) -> ClusterDescription:

@@ -240,7 +240,7 @@ def test_a_pool_can_disable_its_placement_group(more: dict[str, Any]) -> None:
 # --- labels, taints, tags
 
 
-def test_gpu_nodes_are_labelled_and_tainted(fabric: Deployment) -> None:
+def test_gpu_nodes_are_labeled_and_tainted(fabric: Deployment) -> None:
     assert group(fabric).inputs["labels"] == {
         "gpumpi.io/pool": "train",
         "nvidia.com/gpu.present": "true",

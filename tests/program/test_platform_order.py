@@ -13,7 +13,7 @@ DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
 CLUSTER_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
-FLAVOUR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
+FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 SYSTEM = "gpumpi-test-system"
 
@@ -67,10 +67,10 @@ def test_crds_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:
 
 
 def test_queue_objects_are_created_and_deleted_while_the_webhooks_answer(stack: Deployment) -> None:
-    for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOUR), *stack.created(LOCAL_QUEUE)]:
+    for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOR), *stack.created(LOCAL_QUEUE)]:
         assert "gpumpi-test-queue-controller" in waits(stack, one), one.name
-    flavours = {one.name for one in stack.created(FLAVOUR)}
-    assert flavours <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavor in use keeps its finalizer"
+    flavors = {one.name for one in stack.created(FLAVOR)}
+    assert flavors <= waits(stack, stack.only(CLUSTER_QUEUE)), "a flavor in use keeps its finalizer"
 
 
 def test_a_job_namespace_is_deleted_while_the_controllers_with_finalizers_run(stack: Deployment) -> None:

@@ -25,10 +25,10 @@ def test_every_pool_is_a_flavor_with_its_label_and_taints(stack: Deployment) -> 
     found = {one["metadata"]["name"]: one["spec"] for one in objects(stack, "ResourceFlavor")}
     assert set(found) == {"system", "train", "single"} == set(quotas(stack))
     groups = {one.inputs["labels"]["gpumpi.io/pool"]: one.inputs for one in stack.created("aws:eks/nodeGroup:NodeGroup")}
-    for name, flavour in found.items():
-        assert flavour["nodeLabels"] == {"gpumpi.io/pool": name}
+    for name, flavor in found.items():
+        assert flavor["nodeLabels"] == {"gpumpi.io/pool": name}
         taints = [(one["key"], one["value"]) for one in groups[name].get("taints") or []]
-        assert [(one["key"], one["value"]) for one in flavour.get("nodeTaints", [])] == taints
+        assert [(one["key"], one["value"]) for one in flavor.get("nodeTaints", [])] == taints
 
 
 def test_quotas_are_the_capacity_of_the_pools_at_maximum_size(stack: Deployment) -> None:

@@ -73,7 +73,7 @@ def gpu_pod(name: str = "worker-0", gpus: int = 8, efa: int = 32, **spec: Any) -
 
 @dataclass
 class Cluster:
-    """What the API server would hold, and what it was told."""
+    """The API server's objects, and the requests it received."""
 
     nodes_: list[Node] = field(default_factory=list)
     pods_: list[Pod] = field(default_factory=list)

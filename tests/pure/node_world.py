@@ -12,7 +12,7 @@ from localcloud.kubernetes.nodes.machine import Machine
 LABELS = {"gpumpi.io/pool": "train", "nvidia.com/gpu.present": "true"}
 
 
-def boot_text(*, huge_pages: int = 0, labels: dict[str, str] | None = None, cluster: str = "demo") -> str:
+def node_user_data(*, huge_pages: int = 0, labels: dict[str, str] | None = None, cluster: str = "demo") -> str:
     """User data of a GPU pool on its own AMI."""
     access = eks_node.ClusterAccess(cluster, "https://10.0.0.1", "Y2E=", "172.20.0.0/16")
     config = eks_node.node_config(
@@ -38,7 +38,7 @@ def described(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: st
 
 
 def machine(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", user_data: str | None = None, **more: Any) -> Machine:
-    text = boot_text(huge_pages=5128) if user_data is None else user_data
+    text = node_user_data(huge_pages=5128) if user_data is None else user_data
     found = machines.of(described(instance_id, kind, **more), text, INSTANCE_TYPES[kind], "usw2-az1", "us-west-2")
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""How many nodes pending pods need, of which group; and what is said of a pod that stays pending."""
+"""How many nodes pending pods need, in which group, and the reason given for a pod that stays pending."""
 
 from dataclasses import replace
 from typing import Any
@@ -99,7 +99,7 @@ def test_every_group_is_named_with_its_own_reason() -> None:
     }
 
 
-def test_no_group_at_all_is_told_as_a_matter_of_tags() -> None:
+def test_no_group_at_all_is_reported_as_a_matter_of_tags() -> None:
     assert reasons(scale_up.plan([gpu_pod()], [], [])) == {
         "worker-0": "no Auto Scaling group has the tags of --node-group-auto-discovery"
     }

@@ -37,7 +37,7 @@ def test_a_pool_goes_from_nothing_to_two_and_back_to_nothing() -> None:
     assert scene.account.desired("train") == 0
 
 
-def test_what_happens_is_told_to_the_pods() -> None:
+def test_what_happens_is_reported_to_the_pods() -> None:
     scene = Scene(group())
     scene.cluster.pods_ = [gpu_pod("worker-0"), gpu_pod("other", gpus=16)]
     scene.look()
@@ -48,7 +48,7 @@ def test_what_happens_is_told_to_the_pods() -> None:
     ]
 
 
-def test_the_reason_is_told_again_only_when_it_changes() -> None:
+def test_the_reason_is_reported_again_only_when_it_changes() -> None:
     scene = Scene(group(maximum=0))
     scene.cluster.pods_ = [gpu_pod()]
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_the_minimum_stays() -> None:
     assert len(scene.account.terminated) == 2
 
 
-def test_a_node_that_is_needed_in_between_starts_anew() -> None:
+def test_a_node_that_is_needed_in_between_starts_again() -> None:
     scene = Scene(group(desired=1), arguments=QUICK)
     scene.boot("train")
     scene.look()
@@ -174,7 +174,7 @@ def test_a_pod_that_came_while_we_looked_keeps_its_node() -> None:
 
 
 def little_used(**spec: object) -> Scene:
-    """Two system nodes, of which one pod on the second could go to the first."""
+    """Two system nodes; one pod on the second would fit on the first."""
     scene = Scene(system(desired=2), arguments=QUICK)
     scene.boot("system")
     one, two = (node(system(), number) for number in range(2))
@@ -263,7 +263,7 @@ def test_an_instance_that_never_becomes_a_node_is_ended() -> None:
     assert scene.account.terminated == ["i-train-0"] and scene.account.desired("train") == 0
 
 
-def test_a_refusal_of_aws_is_told_and_not_repeated_at_once() -> None:
+def test_a_refusal_of_aws_is_reported_and_not_repeated_at_once() -> None:
     scene = Scene(group())
     scene.account.refusal = "AccessDenied"
     scene.cluster.pods_ = [gpu_pod()]

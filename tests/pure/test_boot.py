@@ -1,4 +1,4 @@
-"""Boot text is compared whole with `tests/golden/boot`; the rules behind it one by one."""
+"""User data is compared whole with `tests/golden/boot`; the rules behind it one by one."""
 
 import base64
 import email
@@ -28,16 +28,16 @@ BOOTS = {
 
 
 @pytest.mark.parametrize("name", BOOTS)
-def test_boot_text_is_the_golden_one(name: str) -> None:
+def test_user_data_is_the_golden_one(name: str) -> None:
     assert BOOTS[name] == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def test_every_golden_boot_text_belongs_to_a_boot() -> None:
+def test_every_golden_user_data_belongs_to_a_boot() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(BOOTS) | set(EC2_BOOTS)
 
 
 @pytest.mark.parametrize("name", BOOTS)
-def test_boot_text_is_mime_with_one_node_config(name: str) -> None:
+def test_user_data_is_mime_with_one_node_config(name: str) -> None:
     parts = email.message_from_string(BOOTS[name]).get_payload()
     assert isinstance(parts, list)
     kinds = [part.get_content_type() for part in parts]

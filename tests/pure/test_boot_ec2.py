@@ -1,4 +1,4 @@
-"""What nodes of plain EC2 clusters are told: compared whole with `tests/golden/boot`, looked at by shellcheck, and run."""
+"""User data of EC2 cluster nodes: compared whole with `tests/golden/boot`, looked at by shellcheck, and run."""
 
 import os
 import shutil

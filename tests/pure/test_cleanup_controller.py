@@ -103,7 +103,7 @@ def test_the_keys_stay_when_the_keeper_alone_has_to_go(
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not on the PATH")
-def test_every_pod_takes_the_same_pair_from_the_volume_whoever_comes_first(tmp_path: Path) -> None:
+def test_every_pod_takes_the_same_pair_from_the_volume_in_any_order(tmp_path: Path) -> None:
     folder, script = tmp_path / "volume" / "ssh" / "mpi-jobs.mnist", Path(controller.__file__).with_name("keys_on_volume.sh")
     owns = [tmp_path / f"pod-{number}" for number in range(8)]
     for own in owns:

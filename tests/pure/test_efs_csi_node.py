@@ -124,7 +124,7 @@ def test_a_volume_is_mounted_and_unmounted(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"readonly": True}, {"mount_flags": ["ro"]}])
-def test_a_volume_is_read_only_when_the_pod_or_the_volume_says_so(scene: Scene, settings: dict[str, Any]) -> None:
+def test_a_volume_is_read_only_when_the_pod_or_the_volume_is(scene: Scene, settings: dict[str, Any]) -> None:
     scene.publish(**settings)
     assert scene.mounted["/pods/x/mount"] == ("/files/fs-1", True)
 

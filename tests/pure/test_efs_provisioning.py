@@ -125,7 +125,7 @@ def test_only_claims_that_kubernetes_gives_to_the_driver_are_served() -> None:
         ({}, True),
         ({"phase": "Bound"}, False),
         ({"policy": "Retain"}, False),
-        ({"by": "somebody"}, False),
+        ({"by": "another"}, False),
     ],
 )
 def test_only_released_volumes_of_its_own_go(change: dict[str, str], goes: bool) -> None:

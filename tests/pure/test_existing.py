@@ -205,11 +205,11 @@ def test_a_node_is_read_as_kubernetes_shows_it() -> None:
     }
     found = node_of(shown, ["gpu1"])
     assert (found.cpu_millis, found.memory_mib, found.gpus, found.has_plugin) == (63_900, 528, 8, True)
-    assert found.taints == (TAINTED,), "a node that is not ready for a moment is no reason to tolerate that for ever"
+    assert found.taints == (TAINTED,), "a node that is not ready for a moment is no reason to tolerate that forever"
 
 
 def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
-    """As after `pulumi destroy`: its kubelet says 0 until it starts anew."""
+    """As after `pulumi destroy`: its kubelet says 0 until it restarts."""
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
     found = examined(LEAST, lost)
     assert found.settings is not None
@@ -225,7 +225,7 @@ def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
     assert str(problem) == "aws:region: is not read, since a stack of an existing cluster does not query AWS; remove it"
 
 
-# --- a cluster that cannot be asked
+# --- an unreachable cluster
 
 
 def write(folder: Path, server: str = "https://127.0.0.1:1", **context: Any) -> Path:

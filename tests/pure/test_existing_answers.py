@@ -1,4 +1,4 @@
-"""Servers that a kubeconfig may lead to: what they answer, or do not, is told in one sentence with a way out."""
+"""Servers behind a kubeconfig: a bad answer, or none, is reported in one sentence with a fix."""
 
 import json
 import ssl
@@ -80,7 +80,7 @@ def asked(folder: Path, address: str, user: dict[str, Any], **cluster: str) -> p
     return preflight.examine_existing(RawStack("mine", "", {"target": target, "pools": [POOL], "platform": platform}))
 
 
-TOKEN = {"token": "of somebody"}
+TOKEN = {"token": "of a user"}
 ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
     "a web page": (200, b"<html>", TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
     "another API": (200, {"name": "x"}, TOKEN, "http://{} is not a Kubernetes API server. Check context admin"),
@@ -92,7 +92,7 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
         TOKEN,
         "http://{} rejects the credentials of context admin. They may have expired; renew them",
     ),
-    "somebody with few rights": (
+    "a user with few permissions": (
         403,
         {},
         TOKEN,
@@ -108,13 +108,13 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_that_is_not_the_clusters_is_told(server: Answering, tmp_path: Path, case: str) -> None:
+def test_an_answer_that_is_not_the_clusters_is_reported(server: Answering, tmp_path: Path, case: str) -> None:
     server.status, server.answers["/version"], user, expected = ANSWERS[case]
     found = asked(tmp_path, f"http://{server.address}", user)
     assert (found.not_queried, found.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
 
 
-def test_an_old_kubernetes_is_told_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
+def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
     server.answers |= {
         "/version": {"major": "1", "minor": "29+"},
         "/api/v1/nodes": {"items": [NODE]},
@@ -128,7 +128,7 @@ def test_an_old_kubernetes_is_told_with_the_one_that_is_needed(server: Answering
     )
 
 
-def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_takes_the_question_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
     with Answering() as silent:  # listens, and nobody takes what arrives
         told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
@@ -138,7 +138,7 @@ def test_a_server_that_takes_the_question_and_says_nothing_is_told(tmp_path: Pat
         )
 
 
-def test_an_address_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_address_that_is_none_is_reported(tmp_path: Path) -> None:
     for address, shown in (("10.0.0.1:6443", '"10.0.0.1:6443"'), ("", "nothing")):
         assert asked(tmp_path, address, TOKEN).not_queried == (
             f'target.kubeconfig: the server of context "admin" is {shown}. Set it to an address such as https://10.0.0.1:6443'
@@ -152,7 +152,7 @@ def test_an_address_that_is_none_is_told(tmp_path: Path) -> None:
         (timedelta(days=1), "another", "its certificate does not match the certificate authority in the kubeconfig"),
     ],
 )
-def test_a_certificate_that_cannot_be_trusted_is_told(
+def test_a_certificate_that_cannot_be_trusted_is_reported(
     server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: timedelta, authority: str, reason: str
 ) -> None:
     authorities = {name: pki.Authority(tmp_path / name) for name in ("own", "another")}

@@ -205,7 +205,7 @@ def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_what_does_not_exist_is_told(answer: Callable[..., None]) -> None:
+def test_what_does_not_exist_is_reported(answer: Callable[..., None]) -> None:
     answer(
         **IDENTITY,
         **OFFERED,
@@ -336,27 +336,27 @@ def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callab
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_quota_that_no_list_names_is_told(answer: Callable[..., None]) -> None:
+def test_a_quota_that_no_list_names_is_reported(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **OFFERED)
     found = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
     assert found.unchecked == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_quota_that_the_region_lacks_is_told(answer: Callable[..., None]) -> None:
+def test_a_quota_that_the_region_lacks_is_reported(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
     name = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
     assert gather(settings()).unchecked == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
 
 
 @pytest.mark.usefixtures("aws")
-def test_expired_credentials_are_told(answer: Callable[..., None]) -> None:
+def test_expired_credentials_are_reported(answer: Callable[..., None]) -> None:
     answer(GetCallerIdentity="ExpiredToken")
     with pytest.raises(FactsError, match=r"^AWS rejects the credentials \(ExpiredToken\)\. Log in "):
         gather(settings())
 
 
-def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_no_credentials_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
@@ -365,7 +365,7 @@ def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any)
         gather(settings())
 
 
-def test_an_unknown_profile_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     with pytest.raises(
@@ -377,7 +377,7 @@ def test_an_unknown_profile_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: A
 @pytest.mark.parametrize(
     ("region", "hint"), [("us-west-2", ""), ("us-wst-2", r" \(unknown to the SDK; did you mean us-west-2\?\)")]
 )
-def test_an_endpoint_out_of_reach_is_told_with_the_region(region: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_out_of_reach_is_reported_with_the_region(region: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(FactsError, match=f"^AWS is not reachable in Region {region}{hint}: Could not connect to the endpoint"):
         gather(settings(region=region))

@@ -47,6 +47,6 @@ def test_groups_that_are_begun_first_exist() -> None:
 def test_an_engine_that_a_test_kills_saves_its_state_at_each_step() -> None:
     folders = (ROOT / name for name in ("cli", "engine", "hosts", "kubernetes", "stacks"))
     texts = {str(file): file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("test_*.py")}
-    killing = {name for name, text in texts.items() if any(way in text for way in KILLS)}
+    killing = {name for name, text in texts.items() if any(method in text for method in KILLS)}
     assert len(killing) >= 3
     assert [name for name in sorted(killing) if "pytest.mark.checkpoints" not in texts[name]] == []

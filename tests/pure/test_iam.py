@@ -109,7 +109,7 @@ def test_a_node_writes_its_own_keys_and_reads_those_of_all_nodes(action: str, ke
     assert allows(request, IDENTITY["exchange_node_keys"]) is allowed
 
 
-def test_somebody_without_an_identity_of_a_node_writes_nowhere() -> None:
+def test_a_caller_without_a_node_identity_writes_nowhere() -> None:
     assert not allows(Request("s3:PutObject", f"{BUCKET}/nodes/AROAEXAMPLE:i-0aaa/id.pub"), IDENTITY["exchange_node_keys"])
 
 
@@ -316,7 +316,7 @@ def test_the_autoscaler_scales_groups_of_its_own_cluster(
     assert allows(Request(action, resource, context), IDENTITY["scale_groups"]) is allowed
 
 
-# --- plain EC2 clusters
+# --- EC2 clusters
 
 WORKERS = "arn:aws:autoscaling:us-west-2:123456789012:autoScalingGroup:6f9e:autoScalingGroupName/gpumpi-x-workers"
 

@@ -1,6 +1,6 @@
 """Jobs as objects: compared whole with `tests/golden/jobs`, the rules behind them one by one.
 
-`python -m tests.pure.test_job_manifests` writes the golden files anew; read the difference before it is committed.
+`python -m tests.pure.test_job_manifests` rewrites the golden files; review the difference before you commit it.
 """
 
 from pathlib import Path
@@ -151,7 +151,7 @@ def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() ->
     assert resources["limits"] == {"cpu": "47000m", "memory": "180000Mi", "nvidia.com/gpu": "4"}
 
 
-def test_every_image_is_pulled_from_the_registry_of_a_closed_network() -> None:
+def test_every_image_is_pulled_from_the_registry_of_a_private_cluster() -> None:
     for more in EVERY_KIND:
         for pod in pods(cluster(image_registry="mirror.example.com/all/"), prepare=["true"], **more).values():
             images = {container["image"] for container in [*pod.get("initContainers", []), *pod["containers"]]}
@@ -222,7 +222,7 @@ def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int
 
 
 @given(hosts=st.sets(st.integers(0, 3), min_size=1), ranks=st.integers(1, 8))
-def test_a_subset_of_hosts_is_all_that_mpirun_is_told(hosts: set[int], ranks: int) -> None:
+def test_a_subset_of_hosts_is_all_that_mpirun_is_reported(hosts: set[int], ranks: int) -> None:
     described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 4})))
     wanted = {"workers": 4, "hosts": sorted(hosts), "ranks": min(ranks, 4 * len(hosts))}
     line = pods(described, **wanted)["launcher"]["containers"][0]["command"]

@@ -85,7 +85,7 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
         lambda rank: {"transports": ["tcp", "ucx"]} if rank == 5 else {},
         ["messages between workers went by tcp, ucx, not tcp"],
     ),
-    "no transport is told": (
+    "no transport in the log": (
         lambda rank: {"transports": []},
         ["no rank tells what carried its messages between workers"],
     ),
@@ -103,7 +103,7 @@ FLIPPED: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-def test_one_thing_that_is_wrong_is_told_and_nothing_else(name: str) -> None:
+def test_one_thing_that_is_wrong_is_reported_and_nothing_else(name: str) -> None:
     change, wanted = FLIPPED[name]
     assert failures(reports(change=change), EXPECTED) == wanted
 
@@ -136,7 +136,7 @@ def test_one_worker_has_nobody_to_talk_to() -> None:
 
 SAYINGS = {
     "Open MPI, TCP": (["[w:1] mca: bml: Using tcp btl for send to [[24612,1],5] on node w1"], ["tcp"]),
-    "Open MPI, to a neighbour on the same host": (["[w:1] mca: bml: Using vader btl for send to [[24612,1],1] on node w"], []),
+    "Open MPI, to a neighbor on the same host": (["[w:1] mca: bml: Using vader btl for send to [[24612,1],1] on node w"], []),
     "Open MPI 4, EFA": (["[w:1] mtl_ofi_component.c:334: mtl:ofi:prov: efa"], ["efa"]),
     "Open MPI, no provider": (["[w:1] mtl_ofi_component.c:334: mtl:ofi:prov: none"], []),
     "Open MPI, UCX": (["[w:1] select: component ucx selected"], ["ucx"]),

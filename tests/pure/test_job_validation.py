@@ -199,11 +199,11 @@ def _id(case: Any) -> str:
 
 
 @pytest.mark.parametrize(("more", "message"), REFUSED, ids=_id)
-def test_a_job_that_cannot_be_is_refused_with_a_way_out(more: dict[str, Any], message: str) -> None:
+def test_a_job_that_cannot_be_is_refused_with_a_fix(more: dict[str, Any], message: str) -> None:
     assert messages(values(**more)) == message
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     told = messages({"name": "A", "pool": "smal", "workers": "2", "comand": ["x"]}).splitlines()
     assert [line.partition(":")[0] for line in told] == ["workers", "image", "command", "comand", "name", "pool"]
 
@@ -244,7 +244,7 @@ def test_an_amount_with_an_exponent_is_legal() -> None:
     assert check(job(resources={"memory": "12e6"}), cluster()) == []
 
 
-def test_in_a_stack_file_problems_are_told_where_it_has_the_job() -> None:
+def test_in_a_stack_file_problems_are_reported_at_the_jobs_path() -> None:
     (problem,) = check(job().model_copy(update={"pool": "zz"}), cluster(), "jobs[1]")
     assert problem.path == "jobs[1].pool"
 

@@ -1,4 +1,4 @@
-"""Keys of a job's pods through a bucket: who is believed, and what sshd and ssh are told. The program runs as in a pod."""
+"""Job keys exchanged through a bucket: which keys are trusted, and sshd and ssh configuration. Runs as in a pod."""
 
 import os
 import signal
@@ -104,7 +104,7 @@ def test_what_is_no_key_of_a_pod_of_the_job_is_left_out(s3: Any, peers: Peers, p
     assert peers.keys() == {WORKERS[1]: key(1)}
 
 
-def test_nothing_is_told_before_all_workers_are_known(
+def test_nothing_is_published_before_all_workers_are_known(
     s3: Any, peers: Peers, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(s3, WORKERS[0], key(0))
@@ -137,7 +137,7 @@ def known(folder: Path, host: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def test_a_worker_that_was_started_anew_and_a_later_launcher_are_noticed(
+def test_a_worker_that_was_restarted_and_a_later_launcher_are_noticed(
     s3: Any, peers: Peers, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, pod in enumerate(WORKERS):

@@ -55,7 +55,7 @@ def test_an_api_server_that_ends_is_asked_again(tmp_path: Path, ending: Answer) 
 
 
 @pytest.mark.parametrize("refusal", [(503, "etcd has no leader"), (429, "Cannot evict pod as it would violate the budget")])
-def test_other_refusals_are_told_at_once(tmp_path: Path, refusal: Answer) -> None:
+def test_other_refusals_are_reported_at_once(tmp_path: Path, refusal: Answer) -> None:
     answers = [refusal, (200, "not asked for")]
     with api_server(tmp_path, answers) as api, pytest.raises(ApiError, match=refusal[1]) as raised:
         api.get("/api/v1/nodes")

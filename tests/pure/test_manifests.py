@@ -90,7 +90,7 @@ def test_no_way_to_upstream_is_a_sentence() -> None:
     assert missing == f"{address} cannot be fetched: no way to {address}"
 
 
-def test_an_answer_that_is_no_file_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_no_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(address: str, timeout: float) -> Any:
         raise urllib.error.HTTPError(address, 404, "Not Found", Message(), None)
 

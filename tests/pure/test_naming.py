@@ -42,7 +42,7 @@ def test_a_principal_is_named_by_account_kind_and_name(arn: str, name: str) -> N
     assert naming.principal(arn) == name
 
 
-def test_a_gpu_node_is_labelled_so_that_device_plugins_and_the_autoscaler_know_it() -> None:
+def test_a_gpu_node_is_labeled_so_that_device_plugins_and_the_autoscaler_know_it() -> None:
     assert naming.pool_labels("train", accelerator=naming.accelerator("NVIDIA", "RTX PRO 6000"), efa=True) == {
         "gpumpi.io/pool": "train",
         "nvidia.com/gpu.present": "true",

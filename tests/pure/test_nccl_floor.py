@@ -59,9 +59,7 @@ def test_what_good_clusters_have_published_passes(instance_type: str, nodes: int
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "size", "bus", "why_slow"), BELOW)
-def test_what_was_slow_fails_and_is_told_what_to_look_at(
-    instance_type: str, nodes: int, size: int, bus: float, why_slow: str
-) -> None:
+def test_a_slow_result_fails_with_what_to_check(instance_type: str, nodes: int, size: int, bus: float, why_slow: str) -> None:
     fine, why = nccl.verdict([nccl.Result(size, bus, False)], nodes, rate(instance_type))
     assert not fine, why_slow
     assert f"{nodes} nodes must reach" in why and "GDRDMA" in why
@@ -129,7 +127,7 @@ def test_the_job_ends_as_the_judgement_says_with_the_rate_of_its_pool(tmp_path: 
     assert "78.31" in done.stdout
 
 
-def test_rank_0_alone_speaks_and_whoever_is_no_rank_is_told(tmp_path: Path) -> None:
+def test_only_rank_0_prints_and_a_process_that_is_no_rank_is_reported(tmp_path: Path) -> None:
     other = judged(tmp_path, **(RANK_0_OF_16 | {"OMPI_COMM_WORLD_RANK": "1"}))
     assert (other.returncode, other.stdout) == (0, "")
     alone = judged(tmp_path)

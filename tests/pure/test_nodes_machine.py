@@ -24,7 +24,7 @@ def config(**spec: Any) -> tuple[str, Any]:
 
 
 def test_labels_and_taints_come_from_the_user_data() -> None:
-    found = user_data.read(node_world.boot_text())
+    found = user_data.read(node_world.node_user_data())
     assert found.cluster == "demo"
     assert found.labels == node_world.LABELS
     assert found.taints == ("nvidia.com/gpu=true:NoSchedule",)
@@ -41,8 +41,8 @@ def test_later_parts_win_and_configurations_are_merged() -> None:
 
 
 def test_huge_pages_are_those_that_a_script_reserves() -> None:
-    assert user_data.read(node_world.boot_text(huge_pages=5128)).huge_pages == 5128
-    assert user_data.read(node_world.boot_text()).huge_pages == 0
+    assert user_data.read(node_world.node_user_data(huge_pages=5128)).huge_pages == 5128
+    assert user_data.read(node_world.node_user_data()).huge_pages == 0
 
 
 @pytest.mark.parametrize("text", [None, "", base64.b64encode(b"#!/bin/sh\ntrue\n").decode()])

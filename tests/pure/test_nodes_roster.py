@@ -69,7 +69,7 @@ def test_a_node_group_waits_for_those_who_come_and_go() -> None:
     assert roster.progress("train").done
 
 
-def test_why_a_node_did_not_come_is_told_once_all_others_are_there() -> None:
+def test_the_reason_for_a_missing_node_is_reported_once_all_others_are_there() -> None:
     roster = Roster(Limits())
     bad, good = admit(roster, 1), admit(roster, 2)
     roster.settle(bad, "failed", "no kubelet")

@@ -133,7 +133,7 @@ def test_a_kubernetes_object_is_where_its_inputs_say() -> None:
     assert made(queue, state(), no_client, print) == [Found("jobs/one")]
 
 
-def test_a_type_that_cannot_be_looked_for_is_told_with_a_way_out() -> None:
+def test_a_type_that_cannot_be_looked_for_is_reported_with_a_fix() -> None:
     with pytest.raises(Unknown, match="net: what became of this aws:sqs/queue:Queue cannot be told; `pulumi refresh` asks"):
         made(Operation("creating", resource("aws:sqs/queue:Queue")), state(), no_client, print)
 

@@ -151,7 +151,7 @@ def test_fewer_zones_keep_the_control_plane_s() -> None:
     assert vpc_zones(stack, world(stack, up_in((B, C), later=(A,)))) == (B, C)
 
 
-def test_a_closed_network_has_no_nat() -> None:
+def test_a_private_cluster_has_no_nat() -> None:
     stack = settings(network={"natGateways": "none", "interfaceEndpoints": True})
     assert nat_zones(stack, facts(stack)) == ()
 

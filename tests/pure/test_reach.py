@@ -53,7 +53,7 @@ def listening(authority: Authority) -> Iterator[str]:
                     with connection:
                         context.wrap_socket(connection, server_side=True).close()
             except OSError:
-                return  # closed, or somebody who does not trust it
+                return  # closed, or a client that does not trust it
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"https://127.0.0.1:{server.getsockname()[1]}"
@@ -84,7 +84,7 @@ def test_a_preview_only_warns_since_the_run_may_open_the_way(closed: str, truste
     assert len(said) == 1 and "cannot be reached from here" in said[0]
 
 
-def test_somebody_else_who_answers_is_no_way(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_at_the_address_is_not_accepted(listening: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a proxy that takes connections to any address."""
     stranger = base64.b64encode(Authority(tmp_path / "other").certificate.file.read_bytes()).decode()
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)

@@ -1,4 +1,4 @@
-"""Errors of form: each one sentence with the path, the value and the way out."""
+"""Errors of form: each one sentence with the path, the value and the fix."""
 
 from typing import Any
 
@@ -177,7 +177,7 @@ def test_an_error_of_form_is_one_sentence(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in FORM if "nothing of that name" not in case])
-def test_an_error_of_form_is_told_once(case: str) -> None:
+def test_an_error_of_form_is_reported_once(case: str) -> None:
     raw, expected = FORM[case]
     assert errors(raw) == [expected]
 
@@ -189,7 +189,7 @@ def test_a_private_key_without_its_header_line_is_never_quoted(key: str) -> None
     assert not any(key[:12] in one for one in found)
 
 
-def test_all_errors_of_form_are_told_at_once() -> None:
+def test_all_errors_of_form_are_reported_at_once() -> None:
     raw = values(pool(minSize="1", efa="yes"), pool(maxSize="2"), pol=[], network={"zones": "x"}, tags={"a": 1})
     assert [error.partition(":")[0] for error in errors(raw)] == [
         "network.zones",

@@ -1,4 +1,4 @@
-"""A stack file is read as the Pulumi engine reads it, and what is wrong with the file itself is told with path and line."""
+"""A stack file is read as the Pulumi engine reads it, and problems of the file itself are reported with path and line."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -76,7 +76,7 @@ def test_at_the_top_the_engine_knows_only_text(tmp_path: Path, text: str, value:
     assert read(tmp_path, f"config:\n  aws:region: us-west-2\n  gpumpi:costCenter: {text}\n").values == {"costCenter": value}
 
 
-def test_duplicate_keys_are_told_with_path_and_lines(tmp_path: Path) -> None:
+def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None:
     raw = read(
         tmp_path,
         """\
@@ -192,7 +192,7 @@ def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:
     assert problems(raw) == []
 
 
-def test_an_encrypted_setting_is_told(tmp_path: Path) -> None:
+def test_an_encrypted_setting_is_reported(tmp_path: Path) -> None:
     raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}")
     with pytest.raises(SettingsError) as caught:
         load(raw.values, stack=raw.stack, region=raw.region)
@@ -207,7 +207,7 @@ def test_a_stack_is_found_in_any_folder_by_its_short_name(tmp_path: Path) -> Non
     assert stack_file.find("dev", tmp_path).name == "Pulumi.dev.yml"
 
 
-def test_an_unknown_stack_is_told_with_those_that_are_there(tmp_path: Path) -> None:
+def test_an_unknown_stack_is_reported_with_those_that_are_there(tmp_path: Path) -> None:
     with pytest.raises(NoSuchStack, match="there is no stack file in "):
         stack_file.find("prod", tmp_path)
     (tmp_path / "Pulumi.yaml").touch()
@@ -248,7 +248,7 @@ def test_the_engines_values_are_decoded(engine: Any) -> None:
     assert stack_file.from_engine() == RawStack("prod", "us-west-2", expected)
 
 
-def test_a_secret_of_the_engine_is_told_and_not_shown(engine: Any) -> None:
+def test_a_secret_of_the_engine_is_reported_and_not_shown(engine: Any) -> None:
     engine({"aws:region": "us-west-2", "gpumpi:target": '{"kind":"eks"}', "gpumpi:costCenter": "hush"}, ["gpumpi:costCenter"])
     raw = stack_file.from_engine()
     with pytest.raises(SettingsError) as caught:

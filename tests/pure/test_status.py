@@ -49,7 +49,7 @@ def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
     assert (found.ready, found.there, found.gpus, found.gpus_used, found.problems) == (1, 2, 4, 3, ())
 
 
-def test_nodes_that_are_ready_and_take_no_job_are_told() -> None:
+def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
     nodes = [node("a", taints=("node.kubernetes.io/unschedulable",)), node("b", gpus=3), node("c")]
     assert pool_status(POOL, nodes, []).problems == (
         "1 node accepts no jobs: taint node.kubernetes.io/unschedulable",

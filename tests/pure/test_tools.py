@@ -46,7 +46,7 @@ def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, mo
     assert len(seen) == 4
 
 
-def test_without_go_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_go_the_fix_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kubelet: Tool = catalogue.KUBELET

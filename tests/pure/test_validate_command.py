@@ -139,7 +139,7 @@ def test_without_aws_the_file_is_checked_and_the_reason_told(
     assert capsys.readouterr().out.splitlines()[-1] == f"only the file was checked: {reason}"
 
 
-def test_what_could_not_be_read_is_told(
+def test_what_could_not_be_read_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, unchecked=("vCPU quotas: ada may not",)))
@@ -229,7 +229,7 @@ def test_the_command_runs_from_any_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("validate", "-s"), ("valdate",), ("validate", "-s", "x", "--ofline"), ("run",)])
-def test_wrong_usage_is_told(arguments: tuple[str, ...], folder: Path) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str, ...], folder: Path) -> None:
     done = command(*arguments, cwd=folder)
     assert done.returncode == 2
     assert "Error" in done.stderr

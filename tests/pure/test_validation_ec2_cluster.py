@@ -1,4 +1,4 @@
-"""What the stack file of a plain EC2 cluster may not say."""
+"""Stack files of EC2 clusters that are refused."""
 
 from dataclasses import replace
 from typing import Any
@@ -59,7 +59,7 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
         plain_settings(network=existing_network(), **ssh(cidrs=["5.10.20.0/24"])),
         [f"target.ssh.cidrs: need a public subnet for the head node, but network.subnetIds are private; {NO_PORT}"],
     ),
-    "SSH into a closed network": (
+    "SSH into a private network": (
         plain_settings(network={"natGateways": "none", "interfaceEndpoints": True}, **ssh(cidrs=["5.10.20.0/24"])),
         [f"target.ssh.cidrs: need a public subnet for the head node, but natGateways is none; {NO_PORT}"],
     ),
@@ -85,7 +85,7 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", OFFLINE)
-def test_a_mistake_is_one_sentence_with_a_way_out(case: str) -> None:
+def test_a_mistake_is_one_sentence_with_a_fix(case: str) -> None:
     settings, expected = OFFLINE[case]
     assert [str(one) for one in check_offline(settings)] == expected
 
@@ -105,7 +105,7 @@ def test_what_exists_is_fine() -> None:
         assert problems(settings, facts(settings)) == []
 
 
-def test_an_account_without_an_ami_is_told_to_build_one() -> None:
+def test_an_account_without_an_ami_is_reported_with_the_command_to_build_one() -> None:
     settings = plain_settings()
     tags = "gpumpi:ami=ec2 and gpumpi:openmpi=4"
     assert problems(settings, replace(facts(settings), ami=None)) == [

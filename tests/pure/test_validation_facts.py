@@ -150,7 +150,7 @@ def test_what_is_possible_gets_no_sentence(case: str) -> None:
     assert validation.check(stack, facts(stack, **changed)) == []
 
 
-def test_all_problems_are_told_at_once_and_each_once() -> None:
+def test_all_problems_are_reported_at_once_and_each_once() -> None:
     stack = settings(
         pool("A", instance_type="g5.xlarg", minSize=3),
         pool("b", instance_type="p5.48xlarge", maxSize=50, efa=True),

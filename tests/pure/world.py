@@ -64,7 +64,7 @@ def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, 
 
 
 def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
-    """A plain EC2 cluster, of four small workers where a test does not say which."""
+    """An EC2 cluster (without Kubernetes), of four small workers where a test does not say which."""
     target = {"kind": "ec2", **sections.pop("target", {})}
     workers = pools or (pool("workers", "g6.48xlarge", 4, desiredSize=4),)
     return load({"target": target, "pools": list(workers), **sections}, stack=stack, region=region)

@@ -32,7 +32,7 @@ def replaces(pool: str) -> Touched:
     return {"replace": (pool, f"{pool}-tag-*")}
 
 
-def anew(*names: str) -> Touched:
+def recreates(*names: str) -> Touched:
     return {"replace": names}
 
 

@@ -22,7 +22,7 @@ IN_KUBERNETES: Final = ("platform", "jobs")
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""
 CHOICES: Final = ("kind", "natGateways", "placementGroup")
-"""Settings of which each value leads to other resources."""
+"""Settings whose values each lead to other resources."""
 
 
 def name_of(file: Path) -> str:

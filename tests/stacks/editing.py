@@ -66,7 +66,7 @@ def operations(run: Run) -> dict[str, set[str]]:
 
 
 def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
-    """A stack of data/ that is up, with what somebody bought or built for it."""
+    """A stack of data/ that is up, with what its user bought or built for it."""
     made = LocalStack(cloud, name, DATA)
     made.prepare()
     made.grant()
@@ -76,7 +76,7 @@ def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
 
 
 def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
-    """What all these changes together would do, with what somebody bought or built for them."""
+    """What all these changes together would do, with what their user bought or built for them."""
     changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
     stack.cloud.control().grant("us-west-2", changed)
     write(stack, changed)

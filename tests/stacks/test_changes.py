@@ -74,7 +74,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(f"{OWN}.amiId", REMOVED, both(replaces("own"), updates("own-launch-template"))),
         Change("pools[].capacity.resourceGroupArn", {f"{RESERVED}.capacity": RESOURCE_GROUP}, rolls("reserved")),
     ],
-    "a closed network, no storage, a pool less": [
+    "a private cluster, no storage, a pool less": [
         change("target.deletionProtection", True, updates("cluster")),
         Change(
             "network.natGateways",

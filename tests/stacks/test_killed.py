@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints]
 DELAY_FACTOR = 0.02
 """The control plane takes ten seconds: time enough to be killed in."""
 LONG_DELAY_FACTOR = 0.1
-"""The update of a cluster takes twelve seconds: whoever recovers must wait for it."""
+"""The update of a cluster takes twelve seconds: `recover` must wait for it."""
 
 
 class Moment(NamedTuple):

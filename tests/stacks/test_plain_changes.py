@@ -8,14 +8,14 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from testkit.projects import client
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, anew, both, change, creates, deletes, differences, updates
+from tests.stacks.changes import NOTHING, Change, both, change, creates, deletes, differences, recreates, updates
 from tests.stacks.editing import Values
 
 pytestmark = pytest.mark.xdist_group("plain-changes")
 
 OTHER_IMAGE = "ami-0123456789abcdef1"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTRNgnyKRy bob@example.com"
-NEW_MASTER = both(anew("master"), updates("master-launch-template", "master-address"))
+NEW_MASTER = both(recreates("master"), updates("master-launch-template", "master-address"))
 NEW_WORKERS = updates("workers", "workers-launch-template")
 
 PREVIEWS: dict[str, list[Change]] = {
@@ -32,12 +32,12 @@ PREVIEWS: dict[str, list[Change]] = {
         change(
             "target.ssh.cidrs",
             [],
-            both(anew("master"), updates("master-launch-template"), deletes("master-address", "master-ssh", "master-ssh-*")),
+            both(recreates("master"), updates("master-launch-template"), deletes("master-address", "master-ssh", "master-ssh-*")),
         )
     ],
     "another image": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
     "another user": [change("target.user", "ada", both(NEW_MASTER, NEW_WORKERS))],
-    "somebody else's key": [change("target.ssh.publicKeys", [KEY], both(NEW_MASTER, NEW_WORKERS))],
+    "another user's key": [change("target.ssh.publicKeys", [KEY], both(NEW_MASTER, NEW_WORKERS))],
 }
 
 

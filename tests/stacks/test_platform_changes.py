@@ -13,7 +13,7 @@ from localcloud.kubernetes import capability
 from localcloud.kubernetes.nodes.limits import VARIABLE as NODES
 from localcloud.stack import LocalStack
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, anew, both, change, creates, deletes, differences, updates
+from tests.stacks.changes import NOTHING, Change, both, change, creates, deletes, differences, recreates, updates
 from tests.stacks.editing import REMOVED, Values
 
 pytestmark = pytest.mark.xdist_group("platform-changes")
@@ -53,7 +53,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change(
             "platform.queue",
             False,
-            both(deletes("queue-*", "namespaces-*-queue"), DESCRIPTION, anew(JOB)),
+            both(deletes("queue-*", "namespaces-*-queue"), DESCRIPTION, recreates(JOB)),
         ),
     ],
     "without the autoscaler": [
@@ -80,9 +80,11 @@ PREVIEWS: dict[str, list[Change]] = {
         ),
     ],
     "another registry": [
-        change("platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, anew(JOB))),
+        change(
+            "platform.imageRegistry", "mirror.example.com/all", both(updates(*RUNNING, *CONTROLLERS), DESCRIPTION, recreates(JOB))
+        ),
     ],
-    "another transport": [change("platform.transport", "tcp", both(DESCRIPTION, anew(JOB)))],
+    "another transport": [change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB)))],
     "other CPU requests": [
         change(
             "platform.cpuRequestFactor",
@@ -90,12 +92,12 @@ PREVIEWS: dict[str, list[Change]] = {
             both(
                 updates(*RUNNING, *CONTROLLERS, "queue-cluster-queue", "namespaces-*-limits"),
                 DESCRIPTION,
-                anew(JOB),
+                recreates(JOB),
             ),
         ),
     ],
     "a job more": [change("jobs[1]", MORE, creates("jobs-*-more"), "jobs")],
-    "another text of a job": [change("jobs[0].command", ["other.py"], anew(JOB), "jobs")],
+    "another text of a job": [change("jobs[0].command", ["other.py"], recreates(JOB), "jobs")],
     "no job": [change("jobs", REMOVED, deletes(JOB))],
     "no platform": [
         Change(
@@ -151,8 +153,8 @@ def test_a_change_touches_what_it_should_and_nothing_else(name: str, stack: Loca
     assert differences(editing.operations(preview), changes) == ([], [])
 
 
-def test_in_a_closed_network_up_says_what_to_do_from_outside(cloud: LocalCloud, stacks: Path) -> None:
-    """The stack file as it is goes up from anywhere; who then wants the platform is told where to run, or to leave it out."""
+def test_in_a_private_cluster_up_says_what_to_do_from_outside(cloud: LocalCloud, stacks: Path) -> None:
+    """The stack file as it is deploys from anywhere; for the platform, the error names where to run `up`."""
     closed = LocalStack(cloud, "06-closed-network", stacks)
     closed.prepare()
     values = editing.read(closed)

@@ -35,7 +35,7 @@ class Bucket:
         """Object key -> its ETag and parsed notice."""
 
     def publish(self, folder: str, notice: Notice) -> bool:
-        """Upload the notice unless it is already in the bucket. Objects expire, and somebody may empty the bucket."""
+        """Upload the notice unless it is already in the bucket. Objects expire, and a user may empty the bucket."""
         key, body = notice_key(folder), notice.to_json().encode()
         # List instead of GetObject: without ListBucket on the whole bucket, a missing object is a 403.
         if self._listed(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':

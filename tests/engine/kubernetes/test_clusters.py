@@ -12,7 +12,7 @@ from testkit.control_plane import ControlPlane, Objects
 from testkit.kubernetes_projects import KubernetesProject
 from testkit.waiting import wait_until
 
-MAP = 'k8s.core.v1.ConfigMap("settings", data={"colour": "red"}, opts=opts)'
+MAP = 'k8s.core.v1.ConfigMap("settings", data={"color": "red"}, opts=opts)'
 
 
 def gone(plane: ControlPlane) -> str:

@@ -6,7 +6,7 @@ from testkit.control_plane import Objects
 from testkit.kubernetes_projects import KubernetesProject
 
 SETTINGS = """
-    k8s.core.v1.ConfigMap("settings", data={"colour": config.get("colour") or "red"}, opts=opts)
+    k8s.core.v1.ConfigMap("settings", data={"color": config.get("color") or "red"}, opts=opts)
 """
 MANY = """
     labels = {"app": "web"}
@@ -42,15 +42,15 @@ MANY = """
     group = pulumi.get_stack() + config.require("suffix") + ".example.com"
     definition = k8s.apiextensions.v1.CustomResourceDefinition(
         "definition",
-        metadata={"name": "flavours." + group},
+        metadata={"name": "flavors." + group},
         spec={"group": group, "scope": "Namespaced",
-              "names": {"plural": "flavours", "singular": "flavour", "kind": "Flavour"},
+              "names": {"plural": "flavors", "singular": "flavor", "kind": "Flavor"},
               "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
                   "type": "object", "properties": {"spec": {
                       "type": "object", "x-kubernetes-preserve-unknown-fields": True,
                       "properties": {"sweet": {"type": "boolean", "default": True}}}}}}}]}, **args)
     k8s.apiextensions.CustomResource(
-        "vanilla", api_version=group + "/v1", kind="Flavour", spec={"size": 1.5, "parts": []},
+        "vanilla", api_version=group + "/v1", kind="Flavor", spec={"size": 1.5, "parts": []},
         metadata={"annotations": {"pulumi.com/deletionPropagationPolicy": "background"}},
         opts=pulumi.ResourceOptions(provider=provider, depends_on=[definition]))
 """
@@ -96,7 +96,7 @@ def test_objects_of_many_kinds_are_created_unchanged_refreshed_and_deleted(kube:
 def test_changed_data_replaces_a_config_map_so_that_pods_notice(kube: KubernetesProject, objects: Objects) -> None:
     kube.up(SETTINGS)
     [old] = objects.names("configmaps")
-    kube.project.configure("colour", "blue")
+    kube.project.configure("color", "blue")
     preview = kube.preview(None, "--diff")
     assert '"red" => "blue"' in preview.output
     up = kube.up()
@@ -108,23 +108,23 @@ def test_changed_data_replaces_a_config_map_so_that_pods_notice(kube: Kubernetes
 def test_a_named_object_is_deleted_before_it_is_replaced(kube: KubernetesProject, objects: Objects) -> None:
     program = """
         k8s.core.v1.ConfigMap(
-            "settings", metadata={"name": "settings"}, data={"colour": config.get("colour") or "red"}, opts=opts)
+            "settings", metadata={"name": "settings"}, data={"color": config.get("color") or "red"}, opts=opts)
     """
     kube.up(program)
-    kube.project.configure("colour", "blue")
+    kube.project.configure("color", "blue")
     up = kube.up()
     assert (up.ok, up.changes) == (True, {"replace": 1}), up.output
-    assert objects.get("configmaps", "settings")["data"] == {"colour": "blue"}
+    assert objects.get("configmaps", "settings")["data"] == {"color": "blue"}
 
 
 def test_config_maps_change_in_place_where_the_provider_enables_it(kube: KubernetesProject, objects: Objects) -> None:
     kube.settings = "enable_config_map_mutable=True"
     kube.up(SETTINGS)
     [name] = objects.names("configmaps")
-    kube.project.configure("colour", "blue")
+    kube.project.configure("color", "blue")
     up = kube.up()
     assert up.changes == {"update": 1}, up.output
-    assert objects.get("configmaps", name)["data"] == {"colour": "blue"}
+    assert objects.get("configmaps", name)["data"] == {"color": "blue"}
 
 
 DEPLOYMENT = """
@@ -226,7 +226,7 @@ def test_an_existing_object_is_imported_and_then_unchanged(kube: KubernetesProje
         "configmaps",
         "legacy",
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "legacy", "labels": {"a": "b"}}, "data": {"k": "v"}},
-        "somebody",
+        "another-manager",
     )
     up = kube.up(
         f"""

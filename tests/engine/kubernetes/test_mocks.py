@@ -52,26 +52,26 @@ def test_an_object_is_recorded_with_a_name_a_namespace_and_an_id(mocks: MotoMock
 def test_a_custom_object_is_recorded_with_the_scope_of_its_definition(mocks: MotoMocks) -> None:
     def program() -> list[Any]:
         definition = k8s.apiextensions.v1.CustomResourceDefinition(
-            "flavours",
-            metadata={"name": "flavours.example.com"},
+            "flavors",
+            metadata={"name": "flavors.example.com"},
             spec={
                 "group": "example.com",
                 "scope": "Cluster",
-                "names": {"plural": "flavours", "kind": "Flavour"},
+                "names": {"plural": "flavors", "kind": "Flavor"},
                 "versions": [{"name": "v1", "served": True, "storage": True}],
             },
         )
-        flavour = k8s.apiextensions.CustomResource(
+        flavor = k8s.apiextensions.CustomResource(
             "sweet",
             api_version="example.com/v1",
-            kind="Flavour",
+            kind="Flavor",
             metadata={"name": "sweet"},
             spec={"anything": 1},
             opts=pulumi.ResourceOptions(depends_on=[definition]),
         )
-        return [definition.id, flavour.id]
+        return [definition.id, flavor.id]
 
-    assert run(mocks, program) == ["flavours.example.com", "sweet"]
+    assert run(mocks, program) == ["flavors.example.com", "sweet"]
 
 
 @pytest.mark.parametrize(

@@ -3,29 +3,29 @@
 from testkit.control_plane import Objects
 from testkit.kubernetes_projects import KubernetesProject
 
-MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"colour": "red"}}
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"color": "red"}}
 CONFIGURED = """
     k8s.core.v1.ConfigMap(
         "shared", metadata={"name": "shared", "annotations": json.loads(config.get("annotations") or "{}")},
-        data={"colour": "blue"}, opts=opts)
+        data={"color": "blue"}, opts=opts)
 """
 
 
 def test_an_existing_object_is_adopted_only_on_request(kube: KubernetesProject, objects: Objects) -> None:
-    objects.apply("configmaps", "shared", MAP, "somebody")
+    objects.apply("configmaps", "shared", MAP, "another-manager")
     up = kube.up(CONFIGURED)
     assert not up.ok
     assert 'configmaps "shared" already exists' in up.output
     assert "pulumi import" in up.output
-    assert objects.get("configmaps", "shared")["data"] == {"colour": "red"}
+    assert objects.get("configmaps", "shared")["data"] == {"color": "red"}
 
     kube.settings = "upsert_existing_objects=True"
     conflict = kube.up(CONFIGURED)
-    assert 'conflict with "somebody": .data.colour' in conflict.output
+    assert 'conflict with "another-manager": .data.color' in conflict.output
     kube.project.configure("annotations", '{"pulumi.com/patchForce": "true"}')
     forced = kube.up()
     assert forced.ok, forced.output
-    assert objects.get("configmaps", "shared")["data"] == {"colour": "blue"}
+    assert objects.get("configmaps", "shared")["data"] == {"color": "blue"}
 
 
 def test_a_field_that_the_kind_does_not_have_is_refused_by_name_in_the_preview(kube: KubernetesProject) -> None:

@@ -9,7 +9,7 @@ import pytest
 from testkit.job_cluster import JobCluster
 from tests.kubernetes.workloads.submitting import job_yaml, run, variant
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
 EPOCH = re.compile(r"^ +(\d+)(?: +\d+\.\d{4}){4}$", re.MULTILINE)
 VERDICT = re.compile(r"^(\d+) ranks on (\d+) hosts, (\d+) epochs in .* s: accuracy (0\.\d+), weights (\w+) on all", re.MULTILINE)

@@ -14,7 +14,7 @@ from localcloud.kubernetes.addresses import AWS_ADDRESS
 from testkit.job_cluster import NAMESPACE, JobCluster
 from tests.kubernetes.workloads.submitting import leaving_nothing, run, variant
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only]
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
 NAME, SECRET, BUCKET = "horovod-mnist", "dataset", "gpumpi-digits"
 EPOCH = re.compile(r"epoch (\d+): loss \d+\.\d{4}, accuracy on unseen digits \d\.\d{4}$", re.MULTILINE)

@@ -28,7 +28,7 @@ A, B, C, D = ZONES
 
 
 def text(problem: Problem) -> str:
-    """A problem as the rows have it: warnings say so first."""
+    """A problem as the rows have it: warnings begin with "warning"."""
     return str(problem) if problem.is_error else f"warning: {problem}"
 
 

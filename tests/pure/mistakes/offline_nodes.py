@@ -54,7 +54,7 @@ CASES: dict[str, OfflineCase] = {
         [],
         'network.zones[2]: "us-west-2a" is listed twice; remove one',
     ),
-    "no way out": (
+    "no route to the internet": (
         {"network": {"natGateways": "none"}},
         [],
         'network.natGateways: "none" leaves nodes without a route to AWS; add interfaceEndpoints: true',

@@ -68,7 +68,7 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:
         data["ImageId"] = image_id(cluster.region, record["amiType"], record["version"])
-        data["UserData"] = boot_text(cluster, record, data["ImageId"], data.get("UserData"))
+        data["UserData"] = merged_user_data(cluster, record, data["ImageId"], data.get("UserData"))
     if user.id is None:
         disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
         data["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvda", "Ebs": disk}]
@@ -87,7 +87,7 @@ def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record
     ]
 
 
-def boot_text(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
+def merged_user_data(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
     """User data: the user's parts, then EKS's NodeConfig, as a base64-encoded MIME document."""
     parts = [(part.get_content_type(), _text(part)) for part in _leaves(given)] if given else []
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
