@@ -25,10 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Random order, except within a group: its tests share a cluster, and some end what the others need."""
-    written = {item.nodeid: place for place, item in enumerate(items)}
+    written = {id(item): place for place, item in enumerate(items)}
     yield
-    drawn = {item.nodeid: place for place, item in enumerate(items)}
-    items.sort(key=lambda item: (_rank(item), written[item.nodeid] if _group(item) else drawn[item.nodeid]))
+    drawn = {id(item): place for place, item in enumerate(items)}
+    items.sort(key=lambda item: (_rank(item), written[id(item)] if _group(item) else drawn[id(item)]))
 
 
 def _group(item: pytest.Item) -> str:
