@@ -161,7 +161,7 @@ def check_cidrs(answer: str, answers: Answers) -> None:
 
 
 def parts(answer: str) -> list[str]:
-    """The parts of a list with commas; `none` is an empty one."""
+    """Items of a comma-separated list; `none` means an empty list."""
     found = [part.strip() for part in answer.split(",") if part.strip()]
     return [] if found == [NONE] else found
 

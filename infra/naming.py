@@ -6,7 +6,7 @@ from typing import Final
 
 PROJECT: Final = "gpumpi"
 COMPONENT: Final = f"{PROJECT}:infra"
-"""Prefix of component type tokens. Tokens are part of every URN, so it never changes."""
+"""Prefix of component type tokens. Type tokens are part of every URN, so this value must never change."""
 
 # --- names -------------------------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
 """On a node group: what `placementGroup: auto` chose when the group was created."""
 ROLE_TAG: Final = "gpumpi:role"
-"""On instances of an EC2 cluster: `HEAD_NODE` or `WORKER`. The join service recognizes the head node by it."""
+"""On instances of an EC2 cluster: `HEAD_NODE` or `WORKER`. The join service identifies the head node by this name."""
 HEAD_NODE: Final = "master"
 WORKER: Final = "worker"
 """Role names of EC2 cluster nodes. The old name of the head node is recorded in users' state (URNs, tags), in IAM role

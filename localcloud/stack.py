@@ -104,7 +104,7 @@ class LocalStack:
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
-        """Create in the local account what the stack file refers to but does not create; return what was created."""
+        """Create in the local account the resources that the stack file references but does not create; return them."""
         raw = stack_file.read(self.source)
         return self.cloud.control().grant(raw.region, raw.values)
 

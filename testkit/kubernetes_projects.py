@@ -25,7 +25,7 @@ class KubernetesProject:
     project: Project
     objects: Objects
     settings: str = ""
-    """Further arguments of the provider."""
+    """Additional provider arguments."""
 
     def prepare(self, kubeconfig: str) -> None:
         self.project.create("")

@@ -24,7 +24,7 @@ class Outcome:
 
     exit_code: int
     changes: Mapping[str, int]
-    """Operation -> number of resources, without unchanged ones."""
+    """Number of resources per operation, excluding unchanged ones."""
     errors: tuple[str, ...]
     output: str
 
@@ -108,7 +108,7 @@ class Project:
 
 
 def kill_engine(process: subprocess.Popen[str]) -> None:
-    """Kill the engine without time to clean up."""
+    """Kill the engine without giving it time to clean up."""
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 

@@ -31,7 +31,7 @@ class Subnet:
     is_public: bool
     """Its route table has a route to an internet gateway."""
     has_route_out: bool = True
-    """Its route table leads out of the VPC without an internet gateway: NAT, transit or VPN gateway, peering, appliance."""
+    """Its route table has a route out of the VPC other than an internet gateway: NAT, transit or VPN gateway, peering, ..."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from infra.versions import cluster_autoscaler
 NAME: Final = AUTOSCALER_ACCOUNT
 PORT: Final = 8085
 NODE_MINUTES: Final = 20
-"""Time limit until a new node is Ready. GPU types take 5 to 15 minutes."""
+"""Time limit for a new node to become Ready. GPU types take 5 to 15 minutes."""
 
 READ: Final = ["get", "list", "watch"]
 

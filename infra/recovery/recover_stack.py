@@ -26,7 +26,7 @@ class Recovered(NamedTuple):
     missing: list[str]
     """Nothing came of them; the next `up` makes them."""
     surplus: list[str]
-    """They are there beside what the state has; the next `up` or `destroy` deletes them."""
+    """They exist in addition to the resources in the state; the next `up` or `destroy` deletes them."""
     changed: list[str]
     """They were being changed or deleted; the state has them as they are now."""
 

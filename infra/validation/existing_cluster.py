@@ -1,4 +1,4 @@
-"""Rules for stacks of an existing cluster: the file alone, and the file against what the cluster reports."""
+"""Rules for stacks that use an existing cluster: checks of the file alone, and against what the cluster reports."""
 
 import ipaddress
 import re

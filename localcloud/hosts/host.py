@@ -112,7 +112,7 @@ class Host:
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
-        """Connect to a port from inside the host: like an agent's connection, no security group applies."""
+        """Connect to a port from inside the host. As with an agent's connection, no security group applies."""
         return network.connect(self.namespace, "127.0.0.1", port, timeout=CONNECT_SECONDS)
 
     def run(self, command: Sequence[str], seconds: float = 60.0) -> "subprocess.CompletedProcess[str]":

@@ -18,7 +18,7 @@ WHITEOUT = ".wh."
 EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
 """Folders whose content never belongs into an image."""
 ONLY_FOLDERS = ("run/", "var/cache/apt/", "var/lib/apt/lists/", "var/log/")
-"""Folders whose files never belong into an image."""
+"""Folders whose files never belong in an image."""
 UNWANTED = (
     *("etc/.pwd.lock", "etc/group-", "etc/gshadow-", "etc/passwd-", "etc/shadow-", "etc/subgid-", "etc/subuid-"),
     *("var/cache/debconf/config.dat-old", "var/cache/debconf/templates.dat-old", "var/cache/ldconfig/aux-cache"),

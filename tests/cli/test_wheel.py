@@ -19,7 +19,7 @@ MAIN = "import sys; sys.argv[0] = 'gpumpi'; from cli.main import main; main()"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The content of the wheel, built without any network."""
+    """Contents of the wheel, built without network access."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("cli", "infra"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -157,7 +157,7 @@ def tracked_names() -> list[str]:
 
 
 def tracked() -> list[str]:
-    """Return the text files of the repository that people write."""
+    """Return the repository's hand-written text files."""
     return [
         name
         for name in tracked_names()

@@ -1,4 +1,4 @@
-"""EFS, beyond the cases of every type."""
+"""EFS: cases beyond those tested for every resource type."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""EKS clusters and access to them, beyond the cases of every type."""
+"""EKS clusters and access to them: cases beyond those tested for every resource type."""
 
 from collections.abc import Iterator
 from typing import Any

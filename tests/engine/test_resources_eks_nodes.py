@@ -1,4 +1,4 @@
-"""EKS node groups and add-ons, beyond the cases of every type."""
+"""EKS node groups and add-ons: cases beyond those tested for every resource type."""
 
 import json
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_s
 
 
 def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
-    """Like the official provider: only `replace_on_changes=["#initerror"]`, a rule of the engine, recreates it."""
+    """As with the official provider, only the engine's `replace_on_changes=["#initerror"]` recreates it."""
     state = failed_group(world)
     calls.clear()
     after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())

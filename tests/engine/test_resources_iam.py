@@ -1,4 +1,4 @@
-"""IAM roles and their policies, beyond the cases of every type."""
+"""IAM roles and their policies: cases beyond those tested for every resource type."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""KMS keys and aliases, beyond the cases of every type."""
+"""KMS keys and aliases: cases beyond those tested for every resource type."""
 
 from datetime import timedelta
 

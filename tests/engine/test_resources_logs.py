@@ -1,4 +1,4 @@
-"""Log groups, beyond the cases of every type."""
+"""Log groups: cases beyond those tested for every resource type."""
 
 from localcloud.engine.aws.resource import RESOURCES
 from tests.engine.life import Life

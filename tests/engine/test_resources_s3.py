@@ -1,4 +1,4 @@
-"""S3 buckets, beyond the cases of every type."""
+"""S3 buckets: cases beyond those tested for every resource type."""
 
 import pytest
 

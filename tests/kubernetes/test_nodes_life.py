@@ -142,7 +142,9 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
     assert set(available) == {1, 2}, "one at a time moved, and none before the other was there"
     after = {node["spec"]["providerID"] for node in pool.nodes()}
     assert len(after) == 2 and not before & after
-    assert [is_ready(node) for node in pool.real_nodes()] == [True, True], "the new ones are as real as the old ones were"
+    assert [is_ready(node) for node in pool.real_nodes()] == [True, True], (
+        "the recreated nodes are real nodes, like the original ones"
+    )
     versions = {node["metadata"]["labels"]["eks.amazonaws.com/sourceLaunchTemplateVersion"] for node in pool.nodes()}
     assert versions == {"2"}
 

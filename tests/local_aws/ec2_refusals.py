@@ -40,7 +40,7 @@ def launch(**changes: Any) -> Any:
 
 
 def with_interfaces(*interfaces: dict[str, Any], **changes: Any) -> Any:
-    """The same, with network interfaces in the first subnet instead of subnet and security group."""
+    """Same parameters, with network interfaces in the first subnet instead of a subnet and a security group."""
 
     def specified(world: World) -> list[dict[str, Any]]:
         return [{"SubnetId": world.subnets[0], "Groups": [world.group], **item} for item in interfaces]

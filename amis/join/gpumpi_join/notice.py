@@ -34,7 +34,7 @@ class Notice:
 
     @classmethod
     def parse(cls, text: bytes) -> "Notice":
-        """Parse a notice. Raises BadNotice: no value may add a line or an option to SSH's files."""
+        """Parse a notice. Raises BadNotice if a value would inject a line or an option into SSH's files."""
         if len(text) > MAX_BYTES:
             raise BadNotice(f"{len(text)} bytes are too many (limit {MAX_BYTES})")
         try:

@@ -40,7 +40,7 @@ class Source:
 
 
 Resolve = Callable[[Handle, bool], Source]
-"""Handle, and whether transport is encrypted -> location of the files. Raises MountRefused."""
+"""(Volume handle, encryption in transit) -> location of the files. Raises MountRefused."""
 
 
 class Mounter(Protocol):

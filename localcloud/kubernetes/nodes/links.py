@@ -79,7 +79,7 @@ def _remove_link(place: Place) -> None:
 
 
 def _link_name(place: Place) -> str:
-    """Name of the bridge's end; interface names have at most 15 characters."""
+    """Name of the veth end on the bridge; interface names have at most 15 characters."""
     return "n" + hashlib.sha256(str(place.address).encode()).hexdigest()[:12]
 
 
