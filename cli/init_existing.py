@@ -14,9 +14,9 @@ from cli.init_questions import (
     Answers,
     Draft,
     Form,
+    NextSteps,
     Proposal,
     Question,
-    Steps,
     Unfit,
     always,
     at_home,
@@ -189,13 +189,13 @@ config:
 """
 
 
-def _next_steps(stack: str, answers: Answers) -> tuple[Steps, ...]:
+def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     cluster = f"--context {shlex.quote(answers['context'])}"
     if not _is_list(answers["kubeconfig"]):
         cluster = f"--kubeconfig {_quoted(at_home(answers['kubeconfig']))} {cluster}"
     smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster}"
     return (
-        Steps(
+        NextSteps(
             "next",
             (
                 f"scripts/cluster validate -s {stack}",

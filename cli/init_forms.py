@@ -13,9 +13,9 @@ from cli.init_questions import (
     Answers,
     Draft,
     Form,
+    NextSteps,
     Proposal,
     Question,
-    Steps,
     Unfit,
     check_cidrs,
     cidrs,
@@ -57,7 +57,7 @@ config:
 """
 
 
-def _eks_steps(stack: str, answers: Answers) -> tuple[Steps, ...]:
+def _eks_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     use = (
         f"scripts/cluster status -s {stack}",
@@ -65,12 +65,12 @@ def _eks_steps(stack: str, answers: Answers) -> tuple[Steps, ...]:
         f"scripts/cluster smoke --workers {min(2, int(answers['size']))}",
     )
     if cidrs(answers["allow"]):
-        return (Steps(HERE, (*create, *use)),)
+        return (NextSteps(HERE, (*create, *use)),)
     install = f"pulumi config set --path gpumpi:platform.install true -s {stack} && pulumi up -s {stack}"
     inside = (
         "then on a machine inside the VPC, with this checkout, its stack file and the same Pulumi backend (the API is private)"
     )
-    return (Steps(HERE, create), Steps(inside, (install, *use)))
+    return (NextSteps(HERE, create), NextSteps(inside, (install, *use)))
 
 
 EKS: Final = Form(
@@ -144,10 +144,10 @@ config:
 """
 
 
-def _ec2_steps(stack: str, answers: Answers) -> tuple[Steps, ...]:
+def _ec2_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     login = (f"scripts/cluster ssh -s {stack}",) if answers["ssh-key"] else ()
-    return (Steps(HERE, (*create, f"scripts/cluster wait -s {stack}", *login)),)
+    return (NextSteps(HERE, (*create, f"scripts/cluster wait -s {stack}", *login)),)
 
 
 EC2: Final = Form(

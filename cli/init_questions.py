@@ -65,7 +65,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Steps:
+class NextSteps:
     """Commands to run next, all in one place."""
 
     heading: str
@@ -84,7 +84,7 @@ class Form:
     """Stack name and answers -> the stack file."""
     examine: Callable[..., Examined[Any, Any]]
     """`examine(raw, offline=...)`, as `validate` does it."""
-    next_steps: Callable[[str, Answers], tuple[Steps, ...]]
+    next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
 
     def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
         return self.examine(raw, offline=offline)
