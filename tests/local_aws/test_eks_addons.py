@@ -42,13 +42,13 @@ def update(world: World, name: str, **change: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kubernetes", pinned.KUBERNETES_VERSIONS)
 def test_every_pinned_version_is_in_the_catalogue(kubernetes: str) -> None:
     for name, version in pinned.addon_versions(kubernetes).items():
-        assert addon_catalog.CATALOGUE[name].supports(version, kubernetes), f"{name} {version} for {kubernetes}"
+        assert addon_catalog.CATALOG[name].supports(version, kubernetes), f"{name} {version} for {kubernetes}"
 
 
 @pytest.mark.parametrize("kubernetes", list(versions.VERSIONS))
 @pytest.mark.parametrize("name", NAMES)
-def test_every_add_on_has_a_default_version_forevery_kubernetes_version(name: str, kubernetes: str) -> None:
-    offered = addon_catalog.CATALOGUE[name]
+def test_every_add_on_has_a_default_version_for_every_kubernetes_version(name: str, kubernetes: str) -> None:
+    offered = addon_catalog.CATALOG[name]
     assert offered.supports(offered.default(kubernetes), kubernetes)
 
 

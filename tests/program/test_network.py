@@ -111,7 +111,7 @@ def test_a_private_cluster_has_no_route_to_the_internet(closed: Deployment) -> N
     assert closed.created(engine.SUBNET, "public") == []
 
 
-def test_a_private_cluster_has_endpoints_forevery_service_that_nodes_call(closed: Deployment) -> None:
+def test_a_private_cluster_has_endpoints_for_every_service_that_nodes_call(closed: Deployment) -> None:
     endpoints = [one.inputs for one in closed.created(engine.VPC_ENDPOINT) if one.inputs["vpcEndpointType"] == "Interface"]
     assert {one["serviceName"] for one in endpoints} == {f"com.amazonaws.us-west-2.{service}" for service in SERVICES}
     assert all(one["privateDnsEnabled"] and len(one["subnetIds"]) == len(ZONES) for one in endpoints)

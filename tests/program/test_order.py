@@ -1,4 +1,4 @@
-"""Dependencies: nothing waits for the control plane unnecessarily, and nodes wait foreverything that they need."""
+"""Dependencies: nothing waits for the control plane unnecessarily, and nodes wait for everything that they need."""
 
 import pytest
 

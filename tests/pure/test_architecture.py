@@ -160,7 +160,7 @@ def test_the_architecture_fits_on_one_screen() -> None:
 
 
 def test_importing_the_program_loads_no_boto3() -> None:
-    """`pulumi preview` pays forevery import; clients are made where facts are gathered."""
+    """`pulumi preview` pays for every import; clients are made where facts are gathered."""
     code = "import sys, infra.program; print(sorted({'boto3', 'botocore', 'pulumi_kubernetes', 'moto'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

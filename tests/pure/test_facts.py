@@ -1,5 +1,6 @@
 """Facts are read from AWS: the answers of an in-process moto, and botocore's stubs for what moto lacks."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -161,15 +162,24 @@ def test_endpoints_of_an_existing_vpc_are_read(answer: Callable[..., None]) -> N
     answer(**IDENTITY, **OFFERED)
     client = boto3.client("ec2", REGION)
     vpc_id, private, _ = network(client)
-    client.create_vpc_endpoint(VpcId=vpc_id, ServiceName=f"com.amazonaws.{REGION}.ecr.api", VpcEndpointType="Interface")
+    client.create_vpc_endpoint(
+        VpcId=vpc_id, ServiceName=f"com.amazonaws.{REGION}.ecr.api", VpcEndpointType="Interface", PrivateDnsEnabled=False
+    )
     assert gather(settings(network={"vpcId": vpc_id, "subnetIds": [private]})).endpoints == {"ecr.api"}
+
+
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+"""A trust policy that the local AWS accepts too, whose rules hold for a whole test process once it was loaded."""
 
 
 @pytest.mark.usefixtures("aws")
 def test_admins_are_looked_up_in_iam(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **OFFERED)
     iam = boto3.client("iam", REGION)
-    found = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    found = iam.create_role(RoleName="Ops", Path="/team/", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
     account_id = found.split(":")[4]
     answer(GetCallerIdentity={"Account": account_id, "Arn": USER, "UserId": "AIDA"})
     moved, gone = f"arn:aws:iam::{account_id}:role/Ops", f"arn:aws:iam::{account_id}:user/nobody"

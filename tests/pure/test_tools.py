@@ -81,7 +81,7 @@ def test_where_debian_is_not_the_missing_program_is_named(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(
-        BuildError, match=r"^no-such-program: not found on PATH, and only Debian .* \(apt-get, dpkg-deb is missing\)"
+        BuildError, match=r"^no-such-program: not found on PATH, and only Debian.* \(apt-get, dpkg-deb is missing\)"
     ):
         debian.ensure(debian.Package("nothing", ("no-such-program",)), print)
 

@@ -91,7 +91,7 @@ def test_a_request_that_is_not_idempotent_is_not_retried(method: str, body: obje
     assert turns == ["answer"]
 
 
-def test_a_broken_handshake_is_retried_forevery_request(tmp_path: Path) -> None:
+def test_a_broken_handshake_is_retried_for_every_request(tmp_path: Path) -> None:
     with api_server(["drop", "drop", "answer"], Authority(tmp_path)) as api:
         assert api.request("POST", "/api", body=TO_BE_NAMED) == {"kind": "It"}
 
