@@ -157,6 +157,6 @@ def test_an_image_of_a_host_contains_its_changes_until_it_is_deregistered(cluste
 
     beyond = cluster.run()
     hosts = {host.instance_id: host for host in cluster.cloud.hosts()}
-    assert hosts[beyond].phase == "record" and re.search("may have 4 hosts", hosts[beyond].problem)
+    assert hosts[beyond].phase == "record" and re.search("limited to 4 hosts", hosts[beyond].problem)
     cluster.ec2.terminate_instances(InstanceIds=[made, beyond])
     wait_until(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})
