@@ -3,8 +3,6 @@
 from typing import Final
 
 OK: Final = 0
-FINE: Final = OK
-"""As `cli.init` calls it."""
 FAILED: Final = 1
 USAGE: Final = 2
 REFUSED: Final = 3

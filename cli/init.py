@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from cli.exit_codes import FINE, INTERRUPTED, REFUSED, USAGE
+from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.init_forms import FORMS
 from cli.init_questions import NONE, Draft, Form, Question, Unfit
 from infra.config import stack_file
@@ -64,7 +64,7 @@ def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool,
         print("\ncluster init: nothing was written", file=sys.stderr)
         return INTERRUPTED
     _report(path, stack, form, agreed, offline=offline)
-    return FINE
+    return OK
 
 
 def _check_name(stack: str) -> None:

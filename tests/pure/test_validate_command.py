@@ -204,6 +204,9 @@ def test_a_job_file_is_checked_without_a_cluster(folder: Path) -> None:
     (folder / "job.yaml").write_text("name: train\npool: train\nworkers: 2\nimage: a/b:1\ncommand: [python3]\n")
     done = command("validate", "job.yaml", cwd=folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "job.yaml: no problems found")
+    (folder / "job.yaml").write_text("name: train\npool: train\nworkers: 2\nimage: a/b\ncommand: [python3]\n")
+    done = command("validate", "job.yaml", cwd=folder)
+    assert done.returncode == 0 and done.stdout.startswith("warning: image: "), "a warning does not refuse a job"
 
 
 # --- the command itself ------------------------------------------------------------------------------------------------
