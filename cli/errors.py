@@ -3,10 +3,13 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cli import installation
 from cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND, REFUSED, UNREACHABLE
+
+if TYPE_CHECKING:
+    from infra.config.problems import Problem  # its package imports pydantic, which would slow down `--help`
 
 CODES: Final = {
     "infra.config.stack_file.NoSuchStack": NOT_FOUND,
@@ -29,11 +32,11 @@ CODES: Final = {
 class CommandError(Exception):
     """A verb cannot do what it was asked. The message is one sentence that says what to do."""
 
-    def __init__(self, message: str, code: int = FAILED, *, problems: Sequence[Any] = ()) -> None:
+    def __init__(self, message: str, code: int = FAILED, *, problems: Sequence["Problem"] = ()) -> None:
         super().__init__(message)
         self.code = code
         self.problems = tuple(problems)
-        """Every `infra.config.problems.Problem` of a file that was refused."""
+        """Errors of a file that was refused, and its warnings."""
 
 
 class NotFound(CommandError):
@@ -53,15 +56,25 @@ def code_of(error: BaseException) -> int | None:
     return next((CODES[name] for name in names if name in CODES), None)
 
 
+def problem_line(problem: "Problem") -> str:
+    """A problem as one line of text; a warning says that it is one."""
+    return installation.pasteable(f"warning: {problem}" if problem.severity == "warning" else str(problem))
+
+
+def problem_json(problem: "Problem") -> dict[str, str]:
+    """A problem as part of a JSON document."""
+    return {"path": problem.path, "message": installation.pasteable(problem.message), "severity": problem.severity}
+
+
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
     """Print an error: one JSON document on stdout, or plain sentences on stderr."""
     message = installation.pasteable(str(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
     problems = error.problems if isinstance(error, CommandError) else ()
     if as_json:
-        listed = [{"path": one.path, "message": installation.pasteable(one.message)} for one in problems]
+        listed = [problem_json(problem) for problem in problems]
         document = {"error": message, "exitCode": code, **({"problems": listed} if listed else {})}
         print(json.dumps(document, indent=1), flush=True)
         return
     for problem in problems:
-        print(installation.pasteable(str(problem)), file=sys.stderr)
+        print(problem_line(problem), file=sys.stderr)
     print(f"{' '.join(filter(None, (installation.NAME, verb)))}: {message}", file=sys.stderr, flush=True)

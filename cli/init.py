@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import typer
 
+from cli.errors import problem_line
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.init_forms import FORMS
 from cli.init_questions import NONE, Draft, Form, Question, Unfit
@@ -214,6 +215,8 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
     print(f"wrote {path}")
     for problem in agreed.examined.problems:
         print(f"before `pulumi up`: {problem}")
+    for warning in agreed.examined.warnings:
+        print(problem_line(warning))
     if agreed.examined.facts is None:
         reason = "--offline" if offline else agreed.examined.not_queried
         print(f"checked the file only; {form.queried} was not queried: {reason}")

@@ -4,7 +4,6 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +18,6 @@ from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
 from cli.recover import describe
 from infra.config import preflight, stack_file
-from infra.config.problems import Problem
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
@@ -210,7 +208,7 @@ def grant(
     local = LocalStack(LocalCloud(home), stack, config_dir)
     source = local.source
     local.cloud.server("aws")
-    _refuse(source, preflight.examine_aws(stack_file.read(source), offline=True).problems)
+    _refuse(source, preflight.examine_aws(stack_file.read(source), offline=True))
     created = local.grant()
     if as_json:
         print_json({"created": created})
@@ -271,21 +269,19 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
 
 
 def _check_file(stack: LocalStack) -> None:
-    """Refuse what Pulumi would report in its own words or read differently, with the messages of `validate`."""
-    source = stack.source
-    raw = stack_file.read(source)
-    if not raw.problems:
-        return
+    """Refuse a file with problems before the engine starts, with the messages and the exit code of `validate`."""
     variables = stack.cloud.process_environment()
     os.environ.clear()
     os.environ.update(variables)
-    _refuse(source, preflight.examine_aws(raw).problems)
+    raw = stack_file.read(stack.source)
+    examine = preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
+    _refuse(stack.source, examine(raw))
 
 
-def _refuse(source: Path, problems: Sequence[Problem]) -> None:
-    if number := len(problems):
+def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
+    if number := len(examined.problems):
         message = f"{source.name}: {number} problem{'' if number == 1 else 's'}; nothing was created"
-        raise CommandError(message, REFUSED, problems=problems)
+        raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
 
 
 def summary(name: str, run: Run) -> dict[str, Any]:

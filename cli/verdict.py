@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
+from cli.errors import problem_json, problem_line
 from cli.exit_codes import OK, REFUSED, UNREACHABLE
-from cli.installation import pasteable
 from infra.config.preflight import Examined
 
 
@@ -40,10 +40,7 @@ class Verdict:
         return {
             "file": str(self.path),
             "ok": self.code == OK,
-            "problems": [
-                {"path": one.path, "message": pasteable(one.message), "severity": one.severity}
-                for one in (*self.examined.problems, *self.examined.warnings)
-            ],
+            "problems": [problem_json(one) for one in (*self.examined.problems, *self.examined.warnings)],
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
             "pools": self.pools() if self.is_fine else [],
@@ -51,9 +48,9 @@ class Verdict:
 
     def show_on(self, console: Console) -> None:
         for problem in self.examined.warnings:
-            console.print(f"warning: {pasteable(str(problem))}", style="yellow")
+            console.print(problem_line(problem), style="yellow")
         for problem in self.examined.problems:
-            console.print(pasteable(str(problem)), style="red")
+            console.print(problem_line(problem), style="red")
         if number := len(self.examined.problems):
             console.print(f"{self.path.name}: {number} problem{'' if number == 1 else 's'}; nothing was created", style="bold")
         if self.is_fine:

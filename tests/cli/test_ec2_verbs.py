@@ -243,4 +243,4 @@ def test_a_missing_cluster_says_how_to_create_it(tmp_path: Path) -> None:
     from localcloud.engine.mocks import MotoMocks
 
     with MotoMocks("us-west-2"), pytest.raises(CommandError, match="`pulumi up -s local-ec2` creates it"):
-        DeployedEc2Cluster(STACK, FOLDER).master()
+        DeployedEc2Cluster(STACK, FOLDER).head_node()

@@ -123,7 +123,7 @@ def test_the_file_of_an_existing_cluster_passes_validate(
 ) -> None:
     written(folder, kubeconfig=kubeconfig, **told)
     printed = capsys.readouterr().out
-    assert "the cluster was not queried: target.kubeconfig: no cluster answers" in printed
+    assert "the cluster was not queried: target.kubeconfig: https://127.0.0.1:9 does not respond" in printed
     assert validate.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
 
 
@@ -272,7 +272,9 @@ def test_a_problem_that_can_be_fixed_later_is_printed_and_the_file_is_written(
     account: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(folder, target="eks", instance_type="p5.48xlarge", size="900")
-    assert "before `pulumi up`: pools[0].maxSize: " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "before `pulumi up`: network." in printed, "too few addresses"
+    assert "warning: pools[0].maxSize: " in printed, "a quota that covers what is created now"
 
 
 def at_terminal(folder: Path, typed: str) -> subprocess.CompletedProcess[bytes]:

@@ -78,7 +78,7 @@ def test_a_server_that_died_is_reported_and_the_next_start_starts_empty(checkout
     assert [line.split()[1] for line in status.out.splitlines() if line.startswith(victim)] == ["ended"]
     assert "its last words" in status.err
     env = checkout.local("env", home)
-    assert env.code == 1
+    assert env.code == 4
     assert f"the {victim} server ended by itself" in env.err
     assert env.out == "", "nothing that a shell could take"
 

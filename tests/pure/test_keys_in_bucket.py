@@ -15,7 +15,7 @@ from moto import mock_aws
 from infra.jobs.in_pods import UNUSABLE_IMAGE, keys_in_bucket
 from infra.jobs.in_pods.keys_in_bucket import Peers
 
-pytestmark = pytest.mark.usefixtures("own_signals")
+pytestmark = pytest.mark.usefixtures("restored_process")
 
 BUCKET, NAMESPACE, JOB = "keys", "mpi-jobs", "mnist"
 WORKERS, LAUNCHER = [f"{JOB}-worker-{number}" for number in range(2)], f"{JOB}-launcher-x7k2p"

@@ -24,7 +24,7 @@ PREVIEWS: dict[str, list[Change]] = {
         change("pools[0].desiredSize", 4, NOTHING),
     ],
     "another type of master, more addresses": [
-        change("target.masterType", "c7i.4xlarge", NEW_MASTER),
+        change("target.headNodeType", "c7i.4xlarge", NEW_MASTER),
         change("target.ssh.cidrs", ["203.0.113.0/24", "198.51.100.0/24"], creates("master-ssh-198.51.100.0/24-ingress")),
         change("target.logRetentionDays", 30, updates("network-flow-logs-group")),
     ],
