@@ -1,59 +1,82 @@
-# AMI for EC2 clusters (without Kubernetes), based on Canonical's Ubuntu LTS.
+# AMI for EC2 clusters (without Kubernetes), derived from AWS's Deep Learning Base GPU AMI, which has driver, fabric
+# manager, CUDA, NCCL, EFA, aws-ofi-nccl, Open MPI 5 and the SSM agent. The build checks them and adds what is missing.
 #   packer init amis
 #   packer build -only 'ec2.*' amis
 
-variable "ubuntu" {
+variable "base" {
   type        = string
-  description = "Ubuntu LTS release. The framework set chainermn needs the Python of 22.04."
-  default     = "24.04"
+  description = "System of the base AMI: ubuntu-24.04, ubuntu-22.04 or amazon-linux-2023. chainermn needs ubuntu-22.04."
+  default     = "ubuntu-24.04"
+  validation {
+    condition     = contains(["ubuntu-24.04", "ubuntu-22.04", "amazon-linux-2023"], var.base)
+    error_message = "Set base to ubuntu-24.04, ubuntu-22.04 or amazon-linux-2023."
+  }
 }
 
-variable "ubuntu_user" {
+variable "base_ami_name" {
   type        = string
-  description = "SSH user of the source image."
-  default     = "ubuntu"
+  description = "Exact name of the base AMI. Empty: the release that versions.pkrvars.hcl pins."
+  default     = ""
+}
+
+variable "base_user" {
+  type        = string
+  description = "SSH user of the base AMI. Empty: ubuntu, or ec2-user on Amazon Linux."
+  default     = ""
 }
 
 locals {
-  # Ubuntu's own user would get UID 1000, which the job user needs on file systems shared between clusters.
+  dlami     = var.base_ami_name != "" ? var.base_ami_name : local.versions["dlami_${replace(replace(var.base, "-", "_"), ".", "_")}"]
+  is_ubuntu = var.base != "amazon-linux-2023"
+  base_user = var.base_user != "" ? var.base_user : local.is_ubuntu ? "ubuntu" : "ec2-user"
+
+  # The base AMI's user has UID 1000, which the job user needs on file systems shared between clusters. usermod refuses
+  # to change a user who is logged in, as Packer is, so cloud-init moves the user before SSH starts. Where cloud-init
+  # creates the user itself, `user` sets the UID.
   admin_uid = 1900
+  move_user = "if id $0; then usermod --uid $1 $0; groupmod --gid $1 $0; chgrp --recursive $0 /home/$0; fi"
+  user_data = {
+    user    = { uid = local.admin_uid }
+    bootcmd = [["cloud-init-per", "once", "gpumpi-move-user", "sh", "-c", local.move_user, local.base_user, "${local.admin_uid}"]]
+  }
 
   ec2_provisioners = [
+    "check-driver",
+    "check-fabric-manager",
+    "check-efa",
+    "check-ofi-nccl",
+    "check-nccl",
+    "hold-driver",
     "install-python",
-    "install-nvidia-driver",
-    "install-cuda-toolkit",
     "install-cuda-headers",
+    "select-openmpi",
     "install-gdrcopy",
-    "install-efa",
-    "build-ucx",
-    "build-openmpi",
-    "install-nccl",
-    "build-nccl-tests",
+    "check-gdrcopy",
     "install-mpi4py",
     "install-frameworks",
     "configure-limits",
-    "install-ssm-agent",
     "install-efs-utils",
     "create-user",
     "configure-node-ssh",
     "install-join-service",
     "configure-mpi-hosts",
+    "install-first-boot-check",
   ]
 }
 
-source "amazon-ebs" "ubuntu" {
+source "amazon-ebs" "dlami" {
   region              = var.region
   custom_endpoint_ec2 = var.custom_endpoint
   instance_type       = var.instance_type
   subnet_id           = var.subnet_id
   shutdown_behavior   = "terminate"
-  user_data           = "#cloud-config\nuser: {uid: ${local.admin_uid}}\n"
+  user_data           = "#cloud-config\n${jsonencode(local.user_data)}\n"
 
   source_ami_filter {
-    owners      = ["099720109477"]
+    owners      = ["898082745236"]
     most_recent = true
     filters = {
-      name                = "ubuntu/images/hvm-ssd*/ubuntu-*-${var.ubuntu}-amd64-server-*"
+      name                = local.dlami
       architecture        = "x86_64"
       root-device-type    = "ebs"
       virtualization-type = "hvm"
@@ -61,7 +84,7 @@ source "amazon-ebs" "ubuntu" {
   }
 
   communicator            = "ssh"
-  ssh_username            = var.ubuntu_user
+  ssh_username            = local.base_user
   ssh_interface           = var.ssh_interface
   temporary_key_pair_type = "ed25519"
   temporary_iam_instance_profile_policy_document {
@@ -78,14 +101,14 @@ source "amazon-ebs" "ubuntu" {
     http_put_response_hop_limit = 1
   }
   launch_block_device_mappings {
-    device_name           = "/dev/sda1"
+    device_name           = local.is_ubuntu ? "/dev/sda1" : "/dev/xvda"
     volume_type           = "gp3"
     volume_size           = var.volume_gib
     delete_on_termination = true
   }
 
   ami_name           = "gpumpi-ec2-openmpi${var.openmpi}-${local.stamp}"
-  ami_description    = "EC2 clusters: Open MPI ${var.openmpi}, CUDA-aware, on Ubuntu ${var.ubuntu}"
+  ami_description    = "EC2 clusters: Open MPI ${var.openmpi}, CUDA-aware, on ${var.base}"
   imds_support       = "v2.0"
   encrypt_boot       = true
   kms_key_id         = local.kms_key
@@ -100,7 +123,7 @@ source "amazon-ebs" "ubuntu" {
 
 build {
   name    = "ec2"
-  sources = ["amazon-ebs.ubuntu"]
+  sources = ["amazon-ebs.dlami"]
 
   provisioner "shell" {
     inline = local.prepare

@@ -1,6 +1,7 @@
-# AMI for EKS GPU nodes with MPI on the nodes themselves, based on Amazon's AL2023 image with NVIDIA's driver. The
-# build never upgrades the kernel: the drivers are built for it. Jobs in containers bring their own MPI and do not
-# need this AMI.
+# AMI for EKS GPU nodes with a CUDA-aware MPI on the nodes themselves, derived from EKS's AL2023 NVIDIA AMI, which has
+# driver, fabric manager, container toolkit and EFA's kernel module. Jobs in containers bring their own MPI and do not
+# need this AMI. EKS builds the driver's module at boot, so the build leaves kernel, DKMS archives and driver packages
+# alone, and loads no module: nvidia-kmod-load.service must run first.
 #   packer init amis
 #   packer build -only 'eks.*' amis
 
@@ -12,20 +13,18 @@ variable "kubernetes" {
 
 locals {
   eks_provisioners = [
-    "install-python",
-    "install-nvidia-driver",
-    "install-cuda-toolkit",
-    "install-cuda-headers",
-    "install-gdrcopy",
+    "check-driver",
+    "check-fabric-manager",
     "install-efa",
-    "build-ucx",
-    "build-openmpi",
-    "install-nccl",
-    "build-nccl-tests",
+    "check-efa",
+    "check-ofi-nccl",
+    "install-python",
+    "install-cuda-headers",
+    "select-openmpi",
     "install-mpi4py",
     "install-frameworks",
     "configure-limits",
-    "install-ssm-agent",
+    "install-first-boot-check",
   ]
 }
 

@@ -21,6 +21,11 @@ variable "instance_type" {
   type        = string
   description = "Instance type of the build instance. It needs no GPU."
   default     = "c7i.4xlarge"
+  validation {
+    # The family of a Graviton type has a g after its number: m7g, c8gn, g5g; GB200 is p6e.
+    condition     = !can(regex("^([a-z]+[0-9]+g[a-z]*|p6e-[a-z0-9]+|a1|t4g)\\.", var.instance_type))
+    error_message = "There is no arm64 recipe yet. Set instance_type to an x86_64 type such as c7i.4xlarge."
+  }
 }
 
 variable "subnet_id" {
@@ -31,14 +36,14 @@ variable "subnet_id" {
 
 variable "volume_gib" {
   type        = number
-  description = "Size of the AMI's root volume in GiB. CUDA takes 10."
-  default     = 60
+  description = "Size of the AMI's root volume in GiB. The base on Amazon Linux needs 75."
+  default     = 100
 }
 
 variable "openmpi" {
   type        = string
-  description = "Open MPI series: 4 (4.1.x) or 5 (5.0.x)."
-  default     = "4"
+  description = "Open MPI series: 5 (5.0.x), or 4 (4.1.x) with openmpi_origin upstream or debian."
+  default     = "5"
   validation {
     condition     = contains(["4", "5"], var.openmpi)
     error_message = "Set openmpi to 4 (4.1.x) or 5 (5.0.x)."
@@ -47,11 +52,11 @@ variable "openmpi" {
 
 variable "openmpi_origin" {
   type        = string
-  description = "Where the Open MPI source comes from: upstream or debian."
-  default     = "upstream"
+  description = "Where Open MPI comes from: aws (the EFA installer's), or compiled from the source at upstream or debian."
+  default     = "aws"
   validation {
-    condition     = contains(["upstream", "debian"], var.openmpi_origin)
-    error_message = "Set openmpi_origin to upstream, or to debian if open-mpi.org cannot be reached."
+    condition     = contains(["aws", "upstream", "debian"], var.openmpi_origin)
+    error_message = "Set openmpi_origin to aws, to upstream to compile, or to debian if open-mpi.org cannot be reached."
   }
 }
 
@@ -79,7 +84,7 @@ variable "skip" {
   default     = {}
   validation {
     condition     = length([for reason in values(var.skip) : reason if trimspace(reason) == ""]) == 0
-    error_message = "Give a reason for each skipped provisioner, as in skip={\"install-efa\":\"no EFA in this region\"}."
+    error_message = "Give a reason for each skipped provisioner, as in skip={\"check-gdrcopy\":\"jobs do not use GDRCopy\"}."
   }
 }
 
@@ -162,11 +167,15 @@ locals {
     "SKIP=${jsonencode(var.skip)}",
   ])
   versions = { for line in regexall("(?m)^(\\w+)=\"(.*)\"$", file("versions.pkrvars.hcl")) : line[0] => line[1] }
-  openmpi  = local.versions["openmpi${var.openmpi}_${var.openmpi_origin == "debian" ? "debian" : "source"}_version"]
+  openmpi_origins = {
+    aws      = "the EFA installer's"
+    upstream = local.versions["openmpi${var.openmpi}_source_version"]
+    debian   = local.versions["openmpi${var.openmpi}_debian_version"]
+  }
   tags = merge(
     {
       "gpumpi:openmpi"         = var.openmpi
-      "gpumpi:openmpi-version" = local.openmpi
+      "gpumpi:openmpi-version" = local.openmpi_origins[var.openmpi_origin]
       "gpumpi:skipped"         = join(" ", keys(var.skip))
       "gpumpi:source"          = "{{ .SourceAMIName }}"
     },

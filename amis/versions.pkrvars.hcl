@@ -36,22 +36,31 @@ openmpi5_debian_sha256="97f10c04e9b9a1771db3fd005009e4c07afa3ce739f940e41eb0fc73
 cuda_headers_version="12.9.79"
 cuda_headers_wheel_sha256="25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3"
 
-# NVIDIA's repository: the fingerprint of the key that signs its packages. Driver 580 is the last for V100 (P3).
+# Base AMIs of EC2 clusters, by exact name; owner 898082745236. NOT VERIFIED here: names as printed by users of these
+# AMIs in public repositories, read 2026-11-22. They have driver 595.91.07, CUDA 13.2 and EFA 1.50.0. AWS releases weekly
+# and lists all in https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html
+dlami_ubuntu_24_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20261006"
+dlami_ubuntu_22_04="Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260929"
+dlami_amazon_linux_2023="Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20260916"
+
+# The oldest that the builds accept in a base AMI. EFA: aws-ofi-nccl before 1.20 hangs in large broadcasts between nodes,
+# fixed in EFA 1.49 (aws/deep-learning-containers#6668). Driver: 580 is the oldest that AWS's AMIs of 2026 have.
+nvidia_driver_minimum="580"
+efa_minimum="1.49.0"
+
+# On-premises nodes: NVIDIA's repository and the fingerprint of the key that signs its packages. Driver 580 is the last for
+# V100. NOT VERIFIED on a machine with a GPU; EKS's AMI of 2026-07-14 has 580.159.03.
 nvidia_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"
 nvidia_driver_version="580.126.20"
-cuda_version="13.0.2"
-nccl_version="2.30.4-1"
 
+# For base AMIs that lack it: the Ubuntu 24.04 one lists none. Checksum as in Spack's package, read 2026-11-22.
 gdrcopy_version="2.5.1"
 gdrcopy_sha256="c6d5ebb7dabb89d798f27609511735595004da73af28d93ac041bb5290c4cbec"
-ucx_version="1.20.1"
-ucx_sha256="545c419a7b5e04643cb8bff5a19b3b5071a8f8f0605f1e8efb36f8f3d7bfb9d3"
-nccl_tests_version="2.17.6"
-nccl_tests_sha256="38974e70342150ede0e3fb8fd24bfe60ccbde90fa20241716ba8bb338e6b61a0"
 
-# With libfabric and aws-ofi-nccl.
-efa_version="1.41.0"
-efa_sha256="3506354cdfbe31ff552fe75f5d0d9bb7efd29cf79bd99457347d29c751c38f9f"
+# The version that the Deep Learning AMIs of October 2026 have, for the EKS AMI. Verified by its signature: the fingerprint
+# is in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download here.
+efa_version="1.50.0"
+efa_key_fingerprint="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 
 # The commit of the version's tag.
 efs_utils_version="2.4.1"

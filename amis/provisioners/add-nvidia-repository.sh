@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Add NVIDIA's repository for driver, CUDA and NCCL and verify its signing key. Called by other provisioners.
+# Add NVIDIA's repository for the driver and verify its signing key. Called by other provisioners.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -27,13 +27,8 @@ case $ID-$VERSION_ID in
       >/etc/apt/sources.list.d/nvidia-cuda.list
     apt-get update --quiet --quiet
     ;;
-  amzn-2023)
-    [[ -e /etc/yum.repos.d/cuda-amzn2023.repo ]] || curl --fail --silent --show-error --location \
-      --output /etc/yum.repos.d/cuda-amzn2023.repo "$base/amzn2023/$(uname --machine)/cuda-amzn2023.repo"
-    ;;
   *)
-    echo "$ID $VERSION_ID is not supported: NVIDIA has packages for Ubuntu and Amazon Linux 2023. Add the steps that need them" \
-      "to Packer's variable skip" >&2
+    echo "$ID $VERSION_ID is not supported: this recipe installs NVIDIA's driver on Ubuntu only. Install the driver yourself" >&2
     exit 1
     ;;
 esac

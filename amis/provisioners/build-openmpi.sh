@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Open MPI from source, CUDA-aware, with the transports that are installed: libfabric of the EFA installer, UCX of build-ucx.sh.
+# Open MPI from source, CUDA-aware, with the transports that are installed: libfabric of the EFA installer, UCX in /opt/ucx.
 #   OPENMPI_SERIES   4 (default) or 5
 #   OPENMPI_ORIGIN   upstream (default), or debian: the nearest version whose source is in Debian's archive
 #   OPENMPI_FLAGS    more options for its configure, CFLAGS too
@@ -28,7 +28,7 @@ cuda=/usr/local/cuda
 [[ -e $cuda/include/cuda.h ]] || cuda=/opt/cuda-headers
 if [[ ! -e $cuda/include/cuda.h ]]; then
   echo "neither /usr/local/cuda nor /opt/cuda-headers has include/cuda.h, and Open MPI shall be CUDA-aware: run" \
-    "install-cuda-toolkit.sh or install-cuda-headers.sh before" >&2
+    "install-cuda-headers.sh before" >&2
   exit 1
 fi
 options=("--prefix=$folder" "--with-cuda=$cuda" "--with-cuda-libdir=$cuda/lib64/stubs" --with-hwloc=internal --with-libevent=internal

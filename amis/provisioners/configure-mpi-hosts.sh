@@ -10,7 +10,10 @@ case $MPI_IMPLEMENTATION-${MPI_VERSION%%.*} in
   OpenMPI-*) name=prte-mca-params.conf parameter=prte_default_hostfile ;;
   *) echo "$MPI_IMPLEMENTATION has no default hostfile; only Open MPI has one" >&2 && exit 2 ;;
 esac
-install -d -m 0755 "$MPI_FOLDER/etc"
-file=$MPI_FOLDER/etc/$name
+folder=$MPI_FOLDER/etc
+# AWS's Open MPI 5 has its launcher, PRRTE, in a folder of its own. NOT VERIFIED: known from the package names only.
+if [[ $MPI_FOLDER == /opt/amazon/openmpi5 ]]; then folder=/opt/amazon/prrte/etc; fi
+install -d -m 0755 "$folder"
+file=$folder/$name
 touch "$file"
 grep --quiet "^$parameter" "$file" || echo "$parameter = /etc/gpumpi/hostfile" >>"$file"

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# AWS's EFA installer: the kernel module, libfabric and aws-ofi-nccl in /opt/amazon, huge pages.
+# AWS's EFA installer without its kernel module: libfabric, aws-ofi-nccl and Open MPI 5 in /opt/amazon, for base AMIs that
+# have only the kernel module, as EKS's. The signature is verified; AWS publishes the key's fingerprint.
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
+site=https://efa-installer.amazonaws.com
 
-[[ -e /opt/amazon/efa_installed_packages ]] && grep --quiet "EFA installer version: $efa_version" /opt/amazon/efa_installed_packages && exit 0
+if [[ -x /opt/amazon/openmpi5/bin/mpirun ]] && "$here/check-efa.sh" >/dev/null 2>&1; then exit 0; fi
 work=$(mktemp --directory --tmpdir=/var/tmp)
 trap 'rm -rf "$work"' EXIT
-"$here/fetch-source.sh" "https://efa-installer.amazonaws.com/aws-efa-installer-$efa_version.tar.gz" "$efa_sha256" "$work/source"
+"$here/fetch-signed.sh" "$site/aws-efa-installer-$efa_version.tar.gz" "$site/aws-efa-installer.key" "$efa_key_fingerprint" "$work/source"
 tar --extract --file "$work/source" --directory "$work"
 cd "$work/aws-efa-installer"
-options=(--yes --skip-limit-conf) # configure-limits.sh sets the limits
-if modinfo efa >/dev/null 2>&1 && command -v dnf >/dev/null; then options+=(--skip-kmod); fi # the EKS AMI has its own
-./efa_installer.sh "${options[@]}"
+# --skip-kmod: the base AMI has the module for its kernel. configure-limits.sh sets the limits.
+./efa_installer.sh --yes --skip-kmod --skip-limit-conf --mpi=openmpi5

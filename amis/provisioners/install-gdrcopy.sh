@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# GDRCopy: the CPU writes directly into GPU memory, the fastest path for small messages. DKMS builds its kernel module
-# if the driver's sources are installed.
+# GDRCopy: the CPU writes directly into GPU memory, the fastest path for small messages. Only where the base AMI lacks
+# it. DKMS builds its kernel module, for which the driver's sources must be in /usr/src/nvidia-*.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
 folder=/opt/gdrcopy
 
-[[ $(cat "$folder/.complete" 2>/dev/null) == "$gdrcopy_version" ]] && exit 0
+"$here/check-gdrcopy.sh" >/dev/null 2>&1 && exit 0
 "$here/install-packages.sh" build-essential dkms
 work=$(mktemp --directory --tmpdir=/var/tmp)
 trap 'rm -rf "$work"' EXIT

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# NVIDIA's driver with open kernel modules, and the fabric manager for NVSwitch, unless a driver is installed. The build
-# instance needs no GPU. DKMS rebuilds the modules for a newer kernel.
+# NVIDIA's driver with open kernel modules, and the fabric manager for NVSwitch, unless a driver is installed. For
+# on-premises nodes: AWS's AMIs have a driver. DKMS rebuilds the modules for a newer kernel.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
 source "$here/../versions.pkrvars.hcl"
 
-command -v nvidia-smi >/dev/null && exit 0 # the EKS AMI has one, built for its kernel
+command -v nvidia-smi >/dev/null && exit 0
 "$here/add-nvidia-repository.sh"
 "$here/install-packages.sh" build-essential dkms "linux-headers-$(uname --kernel-release)"
 branch=${nvidia_driver_version%%.*}
 # All driver packages must have the same version: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/
 printf 'Package: *nvidia* libcuda* cuda-drivers*\nPin: version %s*\nPin-Priority: 1001\n' "$nvidia_driver_version" \
   >/etc/apt/preferences.d/nvidia-driver
-"$here/install-packages.sh" "nvidia-open-$branch" "nvidia-fabricmanager-$branch" nvidia-persistenced
+# From 580 on NVIDIA's package has no branch in its name; Ubuntu's nvidia-fabricmanager-580 needs Canonical's driver:
+# https://github.com/NVIDIA/gpu-driver-container/pull/451
+"$here/install-packages.sh" "nvidia-open-$branch" nvidia-fabricmanager nvidia-persistenced
 systemctl enable nvidia-fabricmanager.service nvidia-persistenced.service

@@ -105,7 +105,9 @@ class Ec2Target(Model):
         "Change: replaces the head node; workers launched later have it.",
     )
     openmpi: Literal[4, 5] = Field(
-        4, description="Major version of Open MPI that the AMI must have. Change: none; set another `amiId`."
+        5,
+        description="Major version of Open MPI that the AMI must have. AWS's own Open MPI is CUDA-aware only in version 5. "
+        "Change: none; set another `amiId`.",
     )
     user: str = Field(
         LOGIN_USER, description="The login user, who runs jobs. Change: replaces the head node; workers launched later have it."

@@ -97,19 +97,21 @@ def _ubuntu(release: str, code_name: str, architecture: Architecture) -> Image:
     )
 
 
-def _deep_learning(architecture: Architecture) -> Image:
-    """https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
-    path = f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest"
-    title = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260710"
+def _deep_learning(system: str, release: str, root_device: str, root_gib: int, architecture: Architecture) -> Image:
+    """Releases that amis/versions.pkrvars.hcl pins: https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html"""
+    title = f"Deep Learning Base OSS Nvidia Driver GPU AMI ({system}) {release}"
+    slug = system.lower().replace(" ", "-")
     return Image(
         name=title if architecture == "x86_64" else title.replace("Learning", "Learning ARM64"),
-        description="NVIDIA driver and CUDA on Ubuntu 22.04",
+        description=f"NVIDIA driver and CUDA on {system}",
         owner=DEEP_LEARNING_OWNER,
         architecture=architecture,
-        created="2026-07-11T05:40:12.000Z",
-        root_device="/dev/sda1",
-        root_gib=65,
-        parameters=((f"{path}/ami-id", "{id}"),),
+        created=f"{release[:4]}-{release[4:6]}-{release[6:]}T05:40:12.000Z",
+        root_device=root_device,
+        root_gib=root_gib,
+        parameters=(
+            (f"/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-{slug}/latest/ami-id", "{id}"),
+        ),
     )
 
 
@@ -122,7 +124,9 @@ def _all() -> Iterator[Image]:
         yield _amazon_linux(architecture)
         yield _ubuntu("22.04", "jammy", architecture)
         yield _ubuntu("24.04", "noble", architecture)
-        yield _deep_learning(architecture)
+        yield _deep_learning("Ubuntu 24.04", "20261006", "/dev/sda1", 75, architecture)
+        yield _deep_learning("Ubuntu 22.04", "20260929", "/dev/sda1", 65, architecture)
+        yield _deep_learning("Amazon Linux 2023", "20260916", "/dev/xvda", 75, architecture)
     for version in KUBERNETES_PATCHES:
         yield _eks(version, "x86_64", "neuron")
 

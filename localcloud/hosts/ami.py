@@ -1,6 +1,6 @@
 """Build the AMI of EC2 clusters in a local cloud with the same Packer template as on AWS: `packer build amis`.
 
-Steps that need a GPU or Ubuntu's packages are skipped by name; the manifest lists them.
+Checks of what the base AMI has on AWS (driver, EFA, NCCL) are skipped by name; the manifest lists them.
 """
 
 import json
@@ -26,16 +26,15 @@ from localcloud.tools.catalogue import PACKER, PACKER_AMAZON
 Series = Literal["4", "5"]
 PLUGIN = "github.com/hashicorp/amazon"
 _NO_GPU = "local hosts have no GPU, and run the kernel of this machine"
-_NO_TOOLKIT = "compiled with the CUDA toolkit, which local hosts do not have"
+_NO_EFA = "local hosts have no EFA"
 SKIPPED: Mapping[str, str] = {
-    "install-nvidia-driver": _NO_GPU,
-    "install-cuda-toolkit": "local hosts are Debian, for which there is no recipe; the headers come from PyPI",
+    "check-driver": _NO_GPU,
+    "check-fabric-manager": _NO_GPU,
+    "check-efa": _NO_EFA,
+    "check-ofi-nccl": _NO_EFA,
+    "check-nccl": _NO_GPU,
     "install-gdrcopy": _NO_GPU,
-    "install-efa": "local hosts have no EFA",
-    "build-ucx": _NO_TOOLKIT,
-    "install-nccl": _NO_GPU,
-    "build-nccl-tests": _NO_TOOLKIT,
-    "install-ssm-agent": "the local Session Manager needs no agent",
+    "check-gdrcopy": _NO_GPU,
     "install-efs-utils": "local hosts have an emulator of the mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
@@ -45,7 +44,7 @@ MANIFESTS = "ami"
 CIDR = "10.255.0.0/28"
 _WRONG = re.compile(r"Provisioning step had errors|^Build .* errored after ")
 _STAGES = re.compile(
-    r"[ =>]*ec2\.amazon-ebs\.ubuntu: (?:== ([\w-]+)|((?:configuring|compiling) Open MPI [\d.]+).*"
+    r"[ =>]*ec2\.amazon-ebs\.dlami: (?:== ([\w-]+)|((?:configuring|compiling) Open MPI [\d.]+).*"
     r"|((?:Launching|Stopping|Terminating) .*|Connected to SSH!|Creating AMI .*|Copying.*))"
 )
 _CERTIFICATES = "certificates.pem"
@@ -70,7 +69,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "region": region,
         "subnet_id": subnet,
         "custom_endpoint": cloud.server("aws").url,
-        "ubuntu_user": "debian",  # of the root that emulates Canonical's images
+        "base_user": "debian",  # of the root that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
         "debian_mirror": debian_mirror(),

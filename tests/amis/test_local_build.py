@@ -107,7 +107,7 @@ def test_the_build_saves_a_complete_manifest(built: Built) -> None:
     assert manifest["skipped"] == ami.SKIPPED
     assert sorted([*manifest["installed"], *manifest["skipped"]]) == sorted(provisioners_of("ec2"))
     assert manifest["frameworks"] == ["chainermn"]
-    assert "ubuntu" in manifest["source_image"]
+    assert manifest["source_image"] == versions()["dlami_ubuntu_24_04"]
     assert ami.newest(built.output) == built.image
 
 

@@ -61,6 +61,7 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     settings = {
         "SKIP": json.dumps(ami.SKIPPED),
         "OPENMPI_ORIGIN": "debian",
+        "OPENMPI_SERIES": "4",
         "OPENMPI_FLAGS": ami.OPENMPI_FLAGS,
         "DEBIAN_MIRROR": ami.debian_mirror(),
         "BUILD_CACHE": f"/{BUILT}",
@@ -103,7 +104,7 @@ def test_the_gpu_buffer_benchmark_accepts_only_a_cuda_aware_open_mpi(provisioned
 def test_in_a_job_image_the_build_gives_a_cuda_aware_open_mpi_or_fails(provisioned: Machine) -> None:
     with unpacked(OPENMPI_4) as system:
         shutil.copytree(ami.cache_folder() / "built", system / BUILT)
-        with pytest.raises(root.ImageError, match="Open MPI shall be CUDA-aware: run install-cuda-toolkit"):
+        with pytest.raises(root.ImageError, match="Open MPI shall be CUDA-aware: run install-cuda-headers"):
             root.provision(system, "build-openmpi.sh", provisioned.settings, build.downloads())
         for step in ("install-cuda-headers.sh", "build-openmpi.sh", "validate-mpi.sh"):
             root.provision(system, step, provisioned.settings, build.downloads())
@@ -145,7 +146,8 @@ def test_running_all_steps_again_changes_nothing(provisioned: Machine, tmp_path:
 LOST = {
     "install-python": "apt-get purge -y -qq python3-numpy",
     "install-cuda-headers": "rm -r /opt/cuda-headers*",
-    "build-openmpi": "rm -r /opt/openmpi-*",
+    "hold-driver": "touch /usr/bin/nvidia-smi",
+    "select-openmpi": "rm -r /opt/openmpi-*",
     "install-mpi4py": "rm -r /usr/local/lib/python3*/dist-packages/mpi4py*",
     "install-frameworks": "true",
     "configure-limits": "rm /etc/systemd/system.conf.d/50-gpumpi.conf",
@@ -153,6 +155,7 @@ LOST = {
     "configure-node-ssh": "rm /etc/ssh/sshd_config.d/50-gpumpi.conf",
     "install-join-service": "rm /etc/systemd/system/*/gpumpi-join.service",
     "configure-mpi-hosts": "rm /opt/mpi/etc/*-mca-params.conf",
+    "install-first-boot-check": "rm /etc/systemd/system/*/gpumpi-first-boot.service",
 }
 """Commands that undo a step."""
 
@@ -184,14 +187,14 @@ def test_the_validation_fails_if_open_mpi_is_not_cuda_aware(provisioned: Machine
     other.must("install-openmpi.sh")
     found = other.run("validate-node.sh")
     assert found.returncode != 0
-    assert "build-openmpi" in found.stderr
+    assert "select-openmpi" in found.stderr
 
 
 @pytest.mark.parametrize(
     ("skip", "error"),
     [
         ({"install-eva": "no EFA"}, 'SKIP: "install-eva" is not one of the steps'),
-        ({"install-efa": ""}, "SKIP: install-efa has no reason"),
+        ({"check-efa": ""}, "SKIP: check-efa has no reason"),
     ],
 )
 def test_a_skip_of_an_unknown_step_or_without_reason_is_an_error(

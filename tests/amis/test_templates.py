@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
+from localcloud.aws.images import IMAGES
 from localcloud.hosts import ami
+from localcloud.images.recipes import versions
 from localcloud.images.root import AMIS
 from localcloud.processes import ROOT
 from localcloud.tools.build import ensure
@@ -63,7 +65,11 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
     [
         ('skip={"install-efa":" "}', "Give a reason for each skipped provisioner"),
         ("openmpi=6", "Set openmpi to 4"),
-        ("openmpi_origin=elsewhere", "Set openmpi_origin to upstream"),
+        ("openmpi_origin=elsewhere", "Set openmpi_origin to aws"),
+        ("base=debian-12", "Set base to ubuntu-24.04"),
+        ("instance_type=c7g.4xlarge", "There is no arm64 recipe yet"),
+        ("instance_type=c8gn.xlarge", "There is no arm64 recipe yet"),
+        ("instance_type=g5g.xlarge", "There is no arm64 recipe yet"),
     ],
 )
 def test_a_wrong_variable_is_rejected_before_anything_starts(variables: dict[str, str], variable: str, error: str) -> None:
@@ -72,18 +78,39 @@ def test_a_wrong_variable_is_rejected_before_anything_starts(variables: dict[str
     assert error in found.stdout + found.stderr
 
 
+@pytest.mark.xdist_group("packer")
+@pytest.mark.parametrize("base", ["ubuntu-24.04", "ubuntu-22.04", "amazon-linux-2023"])
+def test_each_base_is_valid_and_its_pinned_ami_exists_in_the_local_aws(variables: dict[str, str], base: str) -> None:
+    found = packer(variables, "validate", "-only", "ec2.*", "-var", f"base={base}", "-var", "instance_type=g6.xlarge", "amis")
+    assert found.returncode == 0, found.stdout + found.stderr
+    pinned = versions()[f"dlami_{base.replace('-', '_').replace('.', '_')}"]
+    (image,) = [image for image in IMAGES if image.name == pinned]
+    assert image.owner == "898082745236"
+
+
+def test_the_eks_build_keeps_what_the_nodes_need_to_build_their_driver_at_boot() -> None:
+    """https://github.com/awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh"""
+    text = "".join((PROVISIONERS / f"{name}.sh").read_text() for name in provisioners_of("eks"))
+    assert "./efa_installer.sh --yes --skip-kmod" in text
+    forbidden = (
+        r"modules-load\.d|modprobe|dkms (add|build|install)|(dnf|rpm) .*(remove|erase)|\bcuda-toolkit|nvidia-open\b|rm .*dkms"
+    )
+    assert re.findall(forbidden, text) == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(kind: str) -> None:
     steps = provisioners_of(kind)
     assert [name for name in steps if not (PROVISIONERS / f"{name}.sh").exists()] == []
     text = (PROVISIONERS / "validate-node.sh").read_text()
     both = re.search(r"^wanted=\((.*?)\)", text, re.DOTALL | re.MULTILINE)
-    only_ec2 = re.search(r"ec2\) wanted\+=\((.*?)\)", text)
+    own = re.search(rf"{kind}\) wanted\+=\((.*?)\)", text, re.DOTALL)
     assert both
-    assert only_ec2
-    wanted = both[1].split() + (only_ec2[1].split() if kind == "ec2" else [])
+    assert own
+    wanted = both[1].split() + own[1].split()
     assert sorted(wanted) == sorted(steps)
-    assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in wanted), "each has a check of its own"
+    checked = [name for name in wanted if not name.startswith("check-")]
+    assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in checked), "each has a check of its own"
 
 
 def test_the_eks_ami_has_no_mount_helper_and_no_join_service() -> None:
@@ -133,12 +160,12 @@ def test_every_version_that_a_provisioner_uses_is_pinned() -> None:
 @pytest.mark.parametrize(
     ("line", "stage"),
     [
-        ("    ec2.amazon-ebs.ubuntu: == build-openmpi", "build-openmpi"),
-        ("    ec2.amazon-ebs.ubuntu: compiling Open MPI 4.1.4 with 2 processors", "compiling Open MPI 4.1.4"),
-        ("==> ec2.amazon-ebs.ubuntu: Launching a source AWS instance...", "Launching a source AWS instance..."),
-        ("    ec2.amazon-ebs.ubuntu: == install-efa is skipped: local hosts have no EFA", ""),
-        ("==> ec2.amazon-ebs.ubuntu: debconf: delaying package configuration, since apt-utils is not installed", ""),
-        ("Build 'ec2.amazon-ebs.ubuntu' finished after 3 minutes 20 seconds.", ""),
+        ("    ec2.amazon-ebs.dlami: == select-openmpi", "select-openmpi"),
+        ("    ec2.amazon-ebs.dlami: compiling Open MPI 4.1.4 with 2 processors", "compiling Open MPI 4.1.4"),
+        ("==> ec2.amazon-ebs.dlami: Launching a source AWS instance...", "Launching a source AWS instance..."),
+        ("    ec2.amazon-ebs.dlami: == check-efa is skipped: local hosts have no EFA", ""),
+        ("==> ec2.amazon-ebs.dlami: debconf: delaying package configuration, since apt-utils is not installed", ""),
+        ("Build 'ec2.amazon-ebs.dlami' finished after 3 minutes 20 seconds.", ""),
     ],
 )
 def test_stages_are_recognized_in_packers_output(line: str, stage: str) -> None:

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Check that NCCL is installed; AWS's Deep Learning AMIs have it beside each CUDA version.
+set -o errexit -o nounset -o pipefail
+
+library=$(compgen -G "/usr/local/cuda/lib*/libnccl.so.2" | head --lines 1) || true
+if [[ -z $library && $(ldconfig --print-cache) != *libnccl.so.2* ]]; then
+  echo "libnccl.so.2 is neither below /usr/local/cuda nor in the linker's cache. Use one of AWS's Deep Learning AMIs as the base" >&2
+  exit 1
+fi
+# The file that libnccl.so.2 links to carries the version.
+echo "NCCL $(basename "$(readlink --canonicalize "${library:-$(ldconfig --print-cache | awk '/libnccl.so.2 / { print $NF; exit }')}")")"

@@ -1,0 +1,246 @@
+"""Checks of the base AMI, AWS's Open MPI, signed downloads and the first-boot check, with stub files at AWS's paths."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.amis.test_provisioning import Machine
+from tests.amis.test_provisioning import provisioned as provisioned
+from tests.images.conftest import needs_roots
+
+pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
+
+STUBS = r"""
+lib=$1
+mkdir -p /opt/amazon/efa/$lib /opt/amazon/efa/bin /opt/amazon/ofi-nccl/$lib /usr/local/cuda/lib64 /opt/gdrcopy/lib /stubs
+printf '# EFA installer version: 1.50.0\n' >/opt/amazon/efa_installed_packages
+library() { gcc -shared -Wl,-soname,"$(basename "$1")" -o "$1" -x c /dev/null; }
+library /opt/amazon/efa/$lib/libfabric.so.1
+library /opt/amazon/ofi-nccl/$lib/libnccl-net-ofi.so
+library /usr/local/cuda/lib64/libnccl.so.2
+library /opt/gdrcopy/lib/libgdrapi.so.2
+printf '%s\n' /opt/amazon/ofi-nccl/$lib /opt/gdrcopy/lib >/etc/ld.so.conf.d/base.conf
+ldconfig
+printf '#!/bin/sh\n' >/usr/bin/nvidia-smi
+cat >/usr/local/bin/modinfo <<'END'
+#!/bin/sh
+for name; do :; done
+test -e /stubs/$name && if [ "$1" = --field ]; then cat /stubs/$name; fi
+END
+echo 595.91.07 >/stubs/nvidia
+echo 3.3.0 >/stubs/efa
+echo 2.5.2 >/stubs/gdrdrv
+printf '[Service]\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/nvidia-fabricmanager.service
+systemctl enable nvidia-fabricmanager.service
+chmod +x /usr/bin/nvidia-smi /usr/local/bin/modinfo
+"""
+"""A base AMI with its parts at AWS's paths, in the folder `lib` (Ubuntu) or `lib64` (Amazon Linux)."""
+
+CHECKS = {
+    "check-driver.sh": ("NVIDIA driver 595.91.07", "rm /stubs/nvidia", "has no nvidia module"),
+    "check-fabric-manager.sh": ("is enabled", "systemctl disable nvidia-fabricmanager.service", "CUDA would fail with error 802"),
+    "check-efa.sh": ("EFA 1.50.0", "rm /opt/amazon/efa/lib*/libfabric.so.1", "libfabric is missing"),
+    "check-ofi-nccl.sh": ("aws-ofi-nccl in", "rm /opt/amazon/ofi-nccl/lib*/*", "NCCL would use TCP instead of EFA"),
+    "check-nccl.sh": ("NCCL libnccl.so.2", "rm /usr/local/cuda/lib64/libnccl.so.2", "libnccl.so.2 is neither"),
+    "check-gdrcopy.sh": ("gdrdrv 2.5.2", "rm /stubs/gdrdrv", "GDRCopy is incomplete"),
+}
+"""Check -> what it prints, a command that removes what it looks for, the error then."""
+
+
+@pytest.fixture(scope="module", params=["lib", "lib64"])
+def base(provisioned: Machine, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    machine = provisioned.on_top(tmp_path_factory.mktemp("base") / "layer")
+    machine.must("/bin/bash", "-ec", STUBS, "stubs", request.param)
+    return machine
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_check_passes_on_aws_layout_and_fails_without_the_part(base: Machine, tmp_path: Path, check: str) -> None:
+    printed, removal, error = CHECKS[check]
+    other = base.on_top(tmp_path / "layer")
+    assert printed in other.must(check)
+    other.must("/bin/sh", "-c", removal)
+    failed = other.run(check)
+    assert failed.returncode == 1
+    assert error in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("check", "change", "error"),
+    [
+        ("check-driver.sh", "echo 550.90.07 >/stubs/nvidia", "driver 550.90.07 is older than 580"),
+        ("check-driver.sh", "rm /usr/bin/nvidia-smi", "nvidia-smi is missing"),
+        ("check-efa.sh", "sed -i s/1.50.0/1.9.0/ /opt/amazon/efa_installed_packages", "version 1.9.0 is older than 1.49.0"),
+        ("check-efa.sh", "rm /stubs/efa", "has no efa module"),
+        ("check-ofi-nccl.sh", "rm /etc/ld.so.conf.d/base.conf; ldconfig", "is not in /etc/ld.so.conf.d"),
+    ],
+)
+def test_an_old_or_unusable_part_fails_its_check(base: Machine, tmp_path: Path, check: str, change: str, error: str) -> None:
+    other = base.on_top(tmp_path / "layer")
+    other.must("/bin/sh", "-c", change)
+    failed = other.run(check)
+    assert failed.returncode == 1
+    assert error in failed.stderr
+
+
+def test_the_driver_check_on_eks_needs_no_loaded_or_built_module(provisioned: Machine, tmp_path: Path) -> None:
+    """EKS builds the module at boot, so the builder has an archive instead."""
+    eks = provisioned.on_top(tmp_path / "layer")
+    stubs = (
+        "mkdir -p /var/lib/dkms-archive; touch /var/lib/dkms-archive/nvidia-open.tar.gz /usr/bin/nvidia-smi;"
+        "printf '#!/bin/sh\\n[ $2 = --quiet ] || echo 580.159.03\\n' >/usr/local/bin/rpm;"
+        "chmod +x /usr/bin/nvidia-smi /usr/local/bin/rpm; cd /etc/systemd/system;"
+        "printf '[Service]\\nExecStart=true\\n[Install]\\nWantedBy=multi-user.target\\n' >nvidia-kmod-load.service;"
+        "systemctl enable nvidia-kmod-load.service"
+    )
+    eks.must("/bin/sh", "-ec", stubs)
+    assert eks.must("check-driver.sh", NODE_KIND="eks") == "NVIDIA driver 580.159.03\n"
+    eks.must("rm", "/var/lib/dkms-archive/nvidia-open.tar.gz")
+    assert "/var/lib/dkms-archive is empty" in eks.run("check-driver.sh", NODE_KIND="eks").stderr
+
+
+AWS_MPI = "mkdir -p /opt/amazon; cp -r $(readlink -f /opt/mpi) /opt/amazon/openmpi5; mkdir -p /opt/amazon/openmpi; rm /opt/mpi"
+"""The compiled, CUDA-aware Open MPI in place of the EFA installer's."""
+AWS = {"OPENMPI_ORIGIN": "aws", "OPENMPI_SERIES": "5"}
+
+
+def test_awss_open_mpi_is_selected_if_it_is_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("/bin/sh", "-ec", AWS_MPI + "; echo /opt/amazon/openmpi/lib >/etc/ld.so.conf.d/000_efa.conf")
+    other.must("select-openmpi.sh", **AWS)
+    assert other.must(
+        "/bin/sh", "-c", "readlink /opt/mpi; cat /etc/ld.so.conf.d/000_efa.conf /etc/ld.so.conf.d/mpi.conf"
+    ).split() == [
+        "/opt/amazon/openmpi5",
+        "/opt/mpi/lib",
+    ], "the linker knows one of AWS's two Open MPIs"
+    assert "mpirun (Open MPI)" in other.must("/bin/bash", "-lc", "mpirun --version")
+    assert other.must("/bin/bash", "-lc", "command -v mpirun") == "/opt/mpi/bin/mpirun\n", "also in a login shell"
+
+
+def test_an_open_mpi_without_cuda_fails_the_build(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("install-openmpi.sh", OPENMPI_SERIES="5")
+    other.must("/bin/sh", "-ec", AWS_MPI)
+    failed = other.run("select-openmpi.sh", **AWS)
+    assert failed.returncode == 1
+    assert "Open MPI in /opt/amazon/openmpi5 is not CUDA-aware" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("series", "error"),
+    [("4", "AWS's Open MPI 4.1 in /opt/amazon/openmpi is not CUDA-aware"), ("5", "/opt/amazon/openmpi5/bin/mpirun is missing")],
+)
+def test_an_unusable_choice_of_awss_open_mpi_ends_with_its_fix(
+    provisioned: Machine, tmp_path: Path, series: str, error: str
+) -> None:
+    failed = provisioned.on_top(tmp_path / "layer").run("select-openmpi.sh", OPENMPI_ORIGIN="aws", OPENMPI_SERIES=series)
+    assert failed.returncode != 0
+    assert error in failed.stderr and "openmpi_origin=upstream" in failed.stderr
+
+
+def test_libraries_in_lib64_are_registered(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("/bin/sh", "-ec", "mkdir -p /opt/other/bin /opt/other/lib64; touch /opt/other/lib64/libmpi.so.40")
+    other.must("register-mpi.sh", "OpenMPI", "5.0.9amzn1", "/opt/other")
+    assert other.must("cat", "/etc/ld.so.conf.d/mpi.conf") == "/opt/mpi/lib64\n"
+
+
+def test_kernel_and_driver_packages_are_held(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    record = "printf 'Package: nvidia-open-595\\nStatus: install ok installed\\nVersion: 595.91\\nArchitecture: all\\n"
+    record += "Maintainer: nobody <n@example.com>\\nDescription: stub\\n\\n' >>/var/lib/dpkg/status"
+    other.must("/bin/sh", "-c", record)
+    assert "nvidia-open-595" in other.must("hold-driver.sh")
+    assert "nvidia-open-595" in other.must("apt-mark", "showhold")
+
+
+SIGNED = r"""
+cd /srv; export GNUPGHOME=/srv/keys; mkdir -m 700 keys
+gpg --batch --quiet --passphrase '' --quick-generate-key signer ed25519
+gpg --batch --quiet --passphrase '' --quick-generate-key stranger ed25519
+gpg --armor --export >key
+echo content >file
+gpg --batch --quiet --local-user signer --output file.sig --detach-sign file
+gpg --list-keys --with-colons signer | awk -F : '$1 == "fpr" { print $10; exit }'
+"""
+
+
+def test_a_signed_file_is_fetched_only_if_the_pinned_key_signed_it(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("install-packages.sh", "gpg", "gpg-agent")
+    fingerprint = other.must("/bin/bash", "-ec", SIGNED).strip()
+    fetch = ("fetch-signed.sh", "file:///srv/file", "file:///srv/key")
+    other.must(*fetch, fingerprint, "/srv/fetched")
+    assert other.must("cat", "/srv/fetched") == "content\n"
+
+    wrong = other.run(*fetch, "0" * 40, "/srv/fetched")
+    assert wrong.returncode == 1 and f"is not signed by the key {'0' * 40}; found: {fingerprint}" in wrong.stderr
+    other.must("/bin/sh", "-c", "echo changed >/srv/file")
+    changed = other.run(*fetch, fingerprint, "/srv/fetched")
+    assert changed.returncode == 1 and "no valid signature" in changed.stderr
+    assert other.run("test", "-e", "/srv/fetched").returncode == 1, "nothing is left to be installed"
+
+
+GPU = r"""
+device() {
+  mkdir -p "/fake/sys/bus/pci/devices/$1"
+  cd "/fake/sys/bus/pci/devices/$1"
+  echo $2 >vendor; echo $3 >class; echo $4 >device
+}
+device 0000:00:1e.0 0x10de 0x030200 0x2330
+device 0000:00:1f.0 0x10de 0x030200 0x2330
+device 0000:00:20.0 0x10de 0x068000 0x22a3
+device 0000:00:21.0 0x1d0f 0x020000 0xefa2
+mkdir -p /fake/etc/gpumpi /opt/amazon/efa/bin
+cp /etc/gpumpi/mpi /fake/etc/gpumpi/mpi
+printf '#!/bin/sh\nprintf "595.91.07\\n595.91.07\\n"\n' >/usr/local/bin/nvidia-smi
+printf '#!/bin/sh\n' >/opt/amazon/efa/bin/fi_info
+printf '#!/bin/sh\n' >/usr/local/bin/systemctl
+chmod +x /usr/local/bin/nvidia-smi /opt/amazon/efa/bin/fi_info /usr/local/bin/systemctl
+"""
+"""Two GPUs behind an NVSwitch and one EFA device."""
+CHECK = "/usr/local/lib/gpumpi/first-boot-check"
+
+
+def result(machine: Machine) -> dict[str, object]:
+    loaded: dict[str, object] = json.loads((machine.layer / "fake/etc/gpumpi/first-boot.json").read_text())
+    return loaded
+
+
+def test_the_first_boot_check_does_nothing_without_a_gpu(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    assert "nothing to check" in other.must(CHECK, ROOT="/fake")
+    assert not (other.layer / "fake").exists()
+
+
+def test_the_first_boot_check_records_a_sound_gpu_node(provisioned: Machine, tmp_path: Path) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("/bin/bash", "-ec", GPU)
+    printed = other.must(CHECK, ROOT="/fake")
+    assert printed.startswith("gpumpi: 2 GPUs, driver 595.91.07, 1 EFA devices, OpenMPI ") and "is CUDA-aware" in printed
+    assert result(other) | {"mpi": ""} == {"ok": True, "gpus": 2, "efa": 1, "driver": "595.91.07", "mpi": "", "problems": []}
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("printf '#!/bin/sh\\necho 595.91.07\\n' >/usr/local/bin/nvidia-smi", "nvidia-smi sees 1 of 2 GPUs: 595.91.07"),
+        ("printf '#!/bin/sh\\necho No devices were found; exit 6\\n' >/usr/local/bin/nvidia-smi", "nvidia-smi sees 0 of 2 GPUs"),
+        ("printf '#!/bin/sh\\nexit 3\\n' >/usr/local/bin/systemctl", "nvidia-fabricmanager.service is not active"),
+        ("printf '#!/bin/sh\\nexit 61\\n' >/opt/amazon/efa/bin/fi_info", "libfabric finds no EFA device, and this machine has 1"),
+        ("sed -i s,^MPI_FOLDER=.*,MPI_FOLDER=/nowhere, /fake/etc/gpumpi/mpi", "Open MPI in /nowhere is not CUDA-aware"),
+    ],
+)
+def test_the_first_boot_check_fails_for_each_fault(provisioned: Machine, tmp_path: Path, fault: str, problem: str) -> None:
+    other = provisioned.on_top(tmp_path / "layer")
+    other.must("/bin/bash", "-ec", GPU)
+    other.must("/bin/sh", "-c", fault)
+    failed = other.run(CHECK, ROOT="/fake")
+    assert failed.returncode == 1
+    assert problem in failed.stderr
+    found = result(other)
+    assert found["ok"] is False
+    assert problem in str(found["problems"])
+    assert isinstance(found["problems"], list) and len(found["problems"]) == 1, "the fault alone"
